@@ -267,7 +267,7 @@ class _Unsteady:
             frame,
             f"`{words}` is guarded by identity: another {called or f'object ({guard.type})'} "
             "recompiles",
-            "Dynamo compares the code of this function."
+            "A guard checks that this function still has the same code."
             if guard.type == "code"
             else "Dynamo compares the identity of this object, not its contents.",
         )

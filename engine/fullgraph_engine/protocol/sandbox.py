@@ -18,7 +18,7 @@ Layer = Literal[
 
 PURPOSES: dict[Layer, str] = {
     "audit hook": "Python code cannot write files outside of a scratch folder or start processes",
-    "Landlock": "the same for C code, which also cannot signal or inspect other processes",
+    "Landlock": "C code cannot do this either, and cannot signal or inspect other processes",
     "seccomp": "no sockets, no lasting shared memory, no changes to limits of other processes",
     "pid namespace": "processes end with the engine and see only the engine's processes",
     "network namespace": "no network devices",

@@ -461,7 +461,7 @@ class _ValueReader:
         dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
         if len(dimensions) != len(items) or not items:
             words = "it has none" if not rank else f"it has 0 to {rank - 1}"
-            raise self.error(f"expected dimensions of the tensor, of which {words}", node)
+            raise self.error(f"expected numbers of dimensions of the tensor; {words}", node)
         return dimensions
 
     def _read_size(self, node: ast.expr) -> Size:

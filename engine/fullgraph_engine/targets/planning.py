@@ -16,6 +16,10 @@ from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 _MOST_ENCLOSING = 4
 """Maximum number of other targets to execute, per target, to see how they call it."""
 
+_FULL_SIZE_SECONDS = 5.0
+"""Maximum seconds to execute a caller with its default number of layers, to see whether it then
+calls the target."""
+
 _MOST_EXAMPLES = 3
 """Maximum number of the file's example programs executed per target."""
 
@@ -131,7 +135,8 @@ def _called_probes(
     for name, probe in own[:_MOST_ENCLOSING]:
         full = probes.in_full_size(probe)
         if full is not None:
-            found.append(Enclosing(name, full, if_uncalled=True))
+            seconds = _FULL_SIZE_SECONDS
+            found.append(Enclosing(name, full, seconds, seconds, if_uncalled=True))
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
     above = [] if found else _outermost_users(target, namespace, others)
     executed = programs.enclosing_programs(

@@ -15,7 +15,7 @@ INDUCTOR_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompil
 BACKEND_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompileWrapper")
 REGISTERED_BACKENDS = internal(
     "repros",
-    "backends that packages announce, in repros",
+    "backends that installed packages register, in repros",
     "torch._dynamo.backends.registry",
     "_BACKENDS",
 )
@@ -23,12 +23,15 @@ REGISTERED_BACKENDS = internal(
 INTERNALS = (GET_COMPILER, INDUCTOR_WRAPPER, BACKEND_WRAPPER, REGISTERED_BACKENDS)
 
 # Excluded from INTERNALS: the name is needed only if Triton is installed.
-HAS_TRITON = internal(
-    "backends", "kernels of Triton in graphs", "torch.utils._triton", "has_triton"
-)
+HAS_TRITON = internal("backends", "Triton kernels in graphs", "torch.utils._triton", "has_triton")
 # Excluded from INTERNALS: the lookup would import Inductor.
 HEADER_FOLDERS = tuple(
-    internal("speed", "compiled headers that repros share", "torch._inductor.codecache", name)
+    internal(
+        "speed",
+        "precompiled headers for the C++ compiler, shared by repros",
+        "torch._inductor.codecache",
+        name,
+    )
     for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR")
 )
 

@@ -42,7 +42,7 @@ LOG_BREAK = Internal(
 )
 RESTART_ANALYSIS = Internal(
     "breaks",
-    "graph breaks that Dynamo cannot resume from",
+    "graph breaks after which Dynamo cannot resume",
     (
         Spelling(
             _SC,
@@ -57,13 +57,15 @@ RESTART_ANALYSIS = Internal(
 Later releases do not need it, so it is not in :data:`INTERNALS`.
 """
 UNSUPPORTED = internal(
-    "breaks", "where and why a break arose, with columns", _EXC, "Unsupported.__init__"
+    "breaks", "place and reason of a graph break, with columns", _EXC, "Unsupported.__init__"
 )
-USER_ERROR = internal("breaks", "breaks that are the user's errors", _EXC, "UserError.__init__")
+USER_ERROR = internal(
+    "breaks", "graph breaks caused by errors in the user's code", _EXC, "UserError.__init__"
+)
 
 FORMAT_MESSAGE = Internal(
     "breaks",
-    "messages of breaks without an exception",
+    "messages of graph breaks for which Dynamo raises no exception",
     (
         Spelling(
             _SC, "format_graph_break_message", "up to 2.10", "a jump on data raises no exception"

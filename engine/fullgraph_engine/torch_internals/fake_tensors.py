@@ -29,7 +29,7 @@ __all__ = [
     "unset_fake_temporarily",
 ]
 
-_SCALARS = "values of scalars that Dynamo reads, in runs with fake tensors"
+_SCALARS = "values of scalar tensors that Dynamo reads, in runs with fake tensors"
 
 STATIC_SHAPE = internal(
     "fake tensors",
@@ -39,7 +39,7 @@ STATIC_SHAPE = internal(
 )
 STATIC_SHAPE_OF_GUARDS = Internal(
     "fake tensors",
-    "guards on marked dimensions, which parameters do not need, in runs with fake tensors",
+    "leaving out guards on dynamic dimensions of parameters, in runs with fake tensors",
     (
         Spelling(
             "torch._dynamo.guards",

@@ -19,24 +19,30 @@ from .binding import Internal, Spelling, internal
 _CF = "torch._dynamo.convert_frame"
 _SC = "torch._dynamo.symbolic_convert"
 
-COMPILE = internal("graphs", "frames, their outcome and Dynamo's errors", _CF, "_compile")
+COMPILE = internal("graphs", "which functions Dynamo compiled, and its errors", _CF, "_compile")
 SKIP = Internal(
     "skips",
-    "skipped frames with reasons",
+    "skipped functions, with the reason",
     (
         Spelling(_CF, "add_skip_reason", "since 2.13", "skips got reasons"),
         Spelling(_CF, "ConvertFrame.__call__", "up to 2.12"),
     ),
 )
 SKIP_FRAME = internal(
-    "skips", "why a frame is skipped while it is traced", "torch._dynamo.exc", "SkipFrame.__init__"
+    "skips",
+    "reason why Dynamo skips a function during its trace",
+    "torch._dynamo.exc",
+    "SkipFrame.__init__",
 )
 BYTECODE_HOOK = internal(
     "documents", "bytecode before and after Dynamo", _CF, "register_bytecode_hook"
 )
 
 TRANSLATOR = internal(
-    "values", "symbolic interpreters of functions", _SC, "InstructionTranslatorBase.__init__"
+    "values",
+    "Dynamo's state while it traces a called function",
+    _SC,
+    "InstructionTranslatorBase.__init__",
 )
 OPCODES = internal(
     "values",
@@ -45,7 +51,7 @@ OPCODES = internal(
     "InstructionTranslatorBase.dispatch_table",
 )
 ROOT_TRANSLATOR = internal(
-    "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
+    "shapes", "Dynamo's state while it traces a function", _SC, "InstructionTranslator.__init__"
 )
 SUMMARY = internal(
     "explanations",
@@ -61,11 +67,11 @@ INNERMOST_SUMMARY = internal(
 )
 LINE_TABLE = internal(
     "breaks",
-    "the lines of code behind a break",
+    "source lines of a graph break",
     "torch._dynamo.bytecode_transformation",
     "linetable_311_writer",
 )
-THREAD_STATE = internal("breaks", "the line that Dynamo is at", _SC, "tls")
+THREAD_STATE = internal("breaks", "source line that Dynamo traces", _SC, "tls")
 
 INTERNALS = (
     COMPILE,

@@ -15,7 +15,7 @@ _OG = "torch._dynamo.output_graph"
 COMPLIANCE = internal(
     "compliance", "operators that are not PT2-compliant", _OG, "check_pt2_compliant_op"
 )
-CREATE_NODE = internal("graphs", "the source range of every op", _OG, "SubgraphTracer.create_node")
+CREATE_NODE = internal("graphs", "source range of each operator", _OG, "SubgraphTracer.create_node")
 CALL_COMPILER = internal("graphs", "graphs", _OG, "OutputGraph.call_user_compiler")
 
 INTERNALS = (COMPLIANCE, CREATE_NODE, CALL_COMPILER)

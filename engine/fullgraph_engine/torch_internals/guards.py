@@ -13,21 +13,17 @@ from .binding import internal
 _GUARDS = "torch._dynamo.guards"
 
 BUILD_TREE = internal("guards", "guards", _GUARDS, "CheckFunctionManager.__init__")
-FORMAT_GUARD = internal(
-    "guards", "the lines that guards come from", _GUARDS, "get_verbose_code_parts"
-)
+FORMAT_GUARD = internal("guards", "source lines of guards", _GUARDS, "get_verbose_code_parts")
 RELATIONAL = internal(
     "guards",
-    "counting guards that relate values once",
+    "counting each guard that relates several values once",
     "torch._C._dynamo.guards",
     "RelationalGuard",
 )
-PROFILE_TREE = internal(
-    "speed", "speed: leaving out how long guards take", _GUARDS, "profile_guard_manager"
-)
+PROFILE_TREE = internal("speed", "speed: no timing of guards", _GUARDS, "profile_guard_manager")
 FUNCTION_NAME = internal(
     "speed",
-    "speed: leaving out functions' names from debug logs",
+    "speed: no function names for debug logs",
     "torch._dynamo.symbolic_convert",
     "get_funcname",
 )
@@ -38,7 +34,7 @@ EXACT_TYPE = internal(
     "istype",
 )
 
-ADD_GUARD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")
+ADD_GUARD = internal("guards", "source lines of guards", "torch._guards", "GuardsSet.add")
 
 INTERNALS = (
     ADD_GUARD,

@@ -22,7 +22,7 @@ REASONS = internal(
     "recompiles", "recompiles with reasons", _CF, "get_and_maybe_log_recompilation_reasons"
 )
 LIMIT = internal(
-    "recompiles", "frames that are recompiled too often", _CF, "exceeds_recompile_limit"
+    "recompiles", "functions that reach the recompile limit", _CF, "exceeds_recompile_limit"
 )
 
 INTERNALS = (REASONS, LIMIT)

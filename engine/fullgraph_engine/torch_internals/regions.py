@@ -13,9 +13,9 @@ from .binding import internal
 
 _EF = "torch._dynamo.eval_frame"
 
-CONTEXT = internal("regions", "regions that a program compiles", _EF, "OptimizeContext.__call__")
-EXPORT = internal("regions", "regions that a program exports", "torch.export", "export")
-STANCE = internal("regions", "calls that run without compilation", _EF, "_stance")
+CONTEXT = internal("regions", "functions that a program compiles", _EF, "OptimizeContext.__call__")
+EXPORT = internal("regions", "functions that a program exports", "torch.export", "export")
+STANCE = internal("regions", "calls that a program runs uncompiled", _EF, "_stance")
 
 INTERNALS = (CONTEXT, EXPORT, STANCE)
 

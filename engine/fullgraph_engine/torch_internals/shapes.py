@@ -44,16 +44,16 @@ _SS = "torch.fx.experimental.symbolic_shapes"
 REPLACEMENT = internal(
     "specializations", "specialized dimensions", _SS, "ShapeEnv._set_replacement"
 )
-CREATE_SYMBOL = internal("specializations", "symbols of dimensions", _SS, "ShapeEnv.create_symbol")
-GET_LOCATION = internal(
-    "guards", "the lines that guards on sizes come from", _SS, "ShapeEnv._get_sloc"
+CREATE_SYMBOL = internal(
+    "specializations", "symbols of dynamic dimensions", _SS, "ShapeEnv.create_symbol"
 )
+GET_LOCATION = internal("guards", "source lines of guards on sizes", _SS, "ShapeEnv._get_sloc")
 CREATE_UNBACKED = internal(
     "explanations", "sizes that depend on data", _SS, "ShapeEnv.create_unbacked_symint"
 )
 DEFER_ASSERT = internal(
     "explanations",
-    "where conditions come from that are checked when a graph runs",
+    "source lines of conditions that a graph checks when it runs",
     _SS,
     "ShapeEnv.guard_or_defer_runtime_assert",
 )
@@ -64,7 +64,7 @@ REPLAY = (
         _SS,
         "ShapeEnv._snapshot_tracked_fakes",
     ),
-    internal("explanations", "replaying without leaving guards suppressed", _SS, "TLS"),
+    internal("explanations", "replaying shape events without suppressed guards", _SS, "TLS"),
 )
 
 INTERNALS = (REPLACEMENT, CREATE_SYMBOL, GET_LOCATION, CREATE_UNBACKED, DEFER_ASSERT, *REPLAY)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .binding import Internal, Spelling, internal
 
-_VALUES = "which expressions and locals were tensors"
-_SHAPES = "what tensors and sizes were, at assignments and in expressions"
+_VALUES = "expressions and variables that are tensors"
+_SHAPES = "shapes and dtypes in assignments and expressions"
 _V = "torch._dynamo.variables"
 
 TENSOR = internal("values", _VALUES, f"{_V}.tensor", "TensorVariable")

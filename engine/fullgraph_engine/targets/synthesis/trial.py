@@ -364,7 +364,7 @@ def _unusual_input(func: Any, args: tuple[Any, ...], out: Any, leaves: Collectio
                 one, torch.nn.Parameter
             )
             if is_own and 1 < one.dim() < other.dim():
-                return f"`{name}` gets fewer dimensions than a parameter has"
+                return f"`{name}` gets fewer dimensions than the weight has"
     return ""
 
 

@@ -29,8 +29,8 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser,
         "--unsafe",
-        help="Also apply fixes that were verified only for the inputs tried, or that lose "
-        "something.",
+        help="Also apply fixes that were verified only for the inputs tried, or that cost "
+        "something, such as speed.",
     )
     options.add_flag(
         parser,
