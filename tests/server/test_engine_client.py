@@ -242,7 +242,7 @@ async def test_an_interpreter_that_hangs_is_ended(
     one = watched(interpreter=interpreter)
     await one.engine.start()
     status = await one.engine.ready()
-    assert status.state is EngineState.UNUSABLE and "has not started" in status.message
+    assert status.state is EngineState.UNUSABLE and "did not start" in status.message
     process = one.engine._process
     while process is not None and process.exit_status is None:
         await asyncio.sleep(0.01)

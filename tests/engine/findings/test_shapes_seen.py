@@ -402,7 +402,7 @@ def test_of_very_many_places_names_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(shapes, "MOST_PLACES", 3)
     told, note = shapes.limit_places(every, recording)
     assert [place.role for place in told] == ["parameter", "assigned", "assigned"]
-    assert f"for 3 of {len(every)} places" in note
+    assert f"for only 3 of {len(every)} places" in note
 
 
 def test_of_very_many_values_the_last_is_told_as_well() -> None:
