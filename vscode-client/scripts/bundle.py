@@ -21,7 +21,10 @@ PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 # Not used by the rewrites.
 LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
-LEFT_OUT = ("bin", "cattr", "fullgraph/lsp/joined", "fullgraph/mcp", "fullgraph/testing")
+LEFT_OUT = (
+    *("bin", "cattr", "fullgraph/lsp/joined", "fullgraph/mcp", "fullgraph/testing"),
+    "fullgraph_engine/recording",  # for fullgraph record and pytest
+)
 ONLY_FOR_REPORTS = (
     *("diffs", "fingerprints", "github", "gitlab", "html", "junit", "markdown", "sarif"),
 )
