@@ -56,7 +56,7 @@ ONE_EDIT = {
     "layer_number": 'register_buffer("number", torch.tensor(number)',
     "learning_rate_argument": "dynamic=True",
     "marked_later": "mark_dynamic(x, 0)\nprint(double(x).sum())\nprint",
-    "mask_cache": "mark_dynamic",
+    "mask_cache": "dynamic=True",
     "maximum_length": "dynamic=True",
     "metric_counter": 'register_buffer("updates", torch.tensor(0)',
     "moving_average": 'register_buffer("count", torch.tensor(0)',
