@@ -104,8 +104,7 @@ class RunPlan:
         self._began: float | None = None
         """Time at which the first task was requested; None before it."""
         self._waited = 0.0
-        """Seconds that the processes of ended runs waited for a processor, because other programs
-        kept the machine busy."""
+        """Total waiting time in seconds for a processor, of the processes of ended runs."""
         self._touched: set[int] = set()
         """Numbers of the targets for which at least one run was launched."""
         self._number = 0
@@ -257,10 +256,15 @@ class RunPlan:
         late = next((one.plan for one in self._pending if self._is_untouched(one)), None)
         if late is None:
             return None
-        self._pending = [one for one in self._pending if one.plan.target != late.target]
-        self._waiting.pop(late.target, None)
-        self._settled[late.target] = late.info.name
+        self._drop_runs(late)
         return ReportSkipped(late)
+
+    def _drop_runs(self, plan: PlannedRun) -> None:
+        """Drop all runs of the target of ``plan`` that were not launched, and count the target as
+        ended."""
+        self._pending = [one for one in self._pending if one.plan.target != plan.target]
+        self._waiting.pop(plan.target, None)
+        self._settled[plan.target] = plan.info.name
 
     def _is_untouched(self, attempt: Attempt) -> bool:
         """Whether the target of this attempt has not been traced yet, by any run."""
@@ -481,9 +485,7 @@ class RunPlan:
         taken = {probe: made for (of, probe), made in sorted(calls.taken.items()) if of == target}
         if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
             return []
-        self._pending = [one for one in self._pending if one.plan.target != target]
-        self._waiting.pop(target, None)
-        self._settled[target] = plan.info.name
+        self._drop_runs(plan)
         # If the file does not call the target, use the source text of the target's planned inputs.
         usual = plan.probe_info.source
         return [ReportEqualCalls(plan, tuple(made.source or usual for made in taken.values()))]
@@ -605,9 +607,7 @@ class RunPlan:
             if body is None or plan.target in self._touched:
                 continue
             if caller in self._callers.get(plan.target, ()) and _is_any_within(traced, body):
-                self._pending = [one for one in self._pending if one.plan.target != plan.target]
-                self._waiting.pop(plan.target, None)
-                self._settled[plan.target] = plan.info.name
+                self._drop_runs(plan)
                 tasks.append(ReportWithin(plan, report))
         return tasks
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FEW = 2
-"""Number of layers in place of a larger default."""
+"""Number of layers used if the default is larger."""
 
 _NOT_CONFIGURATIONS = frozenset({"builtins", "typing", "collections", "torch", "numpy"})
 """Packages whose classes are not configurations."""
@@ -42,6 +42,11 @@ def is_depth(name: str) -> bool:
             name.lower(),
         )
     )
+
+
+def has_many_layers(name: str, value: Any) -> bool:
+    """Whether a parameter is a number of layers larger than ``FEW``."""
+    return type(value) is int and value > FEW and is_depth(name)
 
 
 def required_parameters(found: type) -> list[str]:
@@ -99,7 +104,7 @@ def _smaller_arguments(kind: type, default: Any) -> dict[str, Configuration]:
     for one in _parameters(kind):
         # A property may raise any exception, so only stored values are read.
         value = inspect.getattr_static(default, one.name, None)
-        if type(value) is int and value > FEW and is_depth(one.name):
+        if has_many_layers(one.name, value):
             words = f"`{one.name}` is {FEW} instead of {value:,}"
             smaller[one.name] = Configuration(FEW, str(FEW), (words,))
         elif _is_configuration_class(type(value)) and type(value) is not kind:

@@ -273,7 +273,7 @@ class _Otherwise:
         return _build_uncalled(self.search, namespace, f"{before} ")
 
     def _search_last(self, call: Call, namespace: Namespace) -> Call:
-        """Let a search follow if the call, and all others in place of it, turn out to raise."""
+        """Set a search as the last alternative, for the case that the call raises."""
         if call.is_doubtful:
             build = call.otherwise
             if build is None:

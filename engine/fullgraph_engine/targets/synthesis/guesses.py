@@ -27,7 +27,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from ..configurations import is_depth
+from ..configurations import FEW, has_many_layers
 from ..notation import Arguments, LiteralValue, Mapping, Reference, Sequence, TensorText, Value
 from ..workspace import texts_that_call
 from .candidate import make_tensor_text
@@ -322,9 +322,9 @@ class Guesses:
                 named.append((one.name, value))
         call = Arguments((), tuple(named))
         small = tuple(
-            (one.name, LiteralValue(2))
+            (one.name, LiteralValue(FEW))
             for one in needed
-            if type(one.default) is int and one.default > 2 and is_depth(one.name)
+            if has_many_layers(one.name, one.default)
         )
         if small:
             yield Reference(name, Arguments((), (*named, *small)))

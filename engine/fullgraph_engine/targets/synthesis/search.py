@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
-from ..configurations import is_depth
+from ..configurations import FEW, has_many_layers
 from ..notation import Arguments, LiteralValue, Notation, Value
 from ..silence import silence_output
 from .candidate import InputCandidate, candidate_of, notation_of
@@ -292,9 +292,9 @@ class InputSearch:
         """
         given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
         small: dict[str, Value] = {
-            one.name: LiteralValue(2)
+            one.name: LiteralValue(FEW)
             for one in self.init
-            if type(one.default) is int and one.default > 2 and is_depth(one.name)
+            if has_many_layers(one.name, one.default)
         }
         guessed = [{**given, **small}, given]
         seen = [{**given, **small, **known} for known in self.constructed_arguments]

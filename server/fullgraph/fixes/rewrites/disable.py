@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.names import descendants, variables_in
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     assigned_value,
@@ -161,18 +161,7 @@ def _used_variables(syntax: Syntax, part: cst.BaseExpression) -> list[str] | Non
             target = node.name if isinstance(node, cst.Param) else node.target
             own |= names_in(target)
     elsewhere = (global_names(syntax) | _BUILTINS) - _bound_names(syntax)
-    return [name for name in dict.fromkeys(_names(part)) if name not in own | elsewhere]
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the names that an expression mentions, except names of attributes and keywords."""
-    if isinstance(node, cst.Name):
-        yield node.value
-    elif isinstance(node, (cst.Attribute, cst.Arg)):
-        yield from _names(node.value)
-    else:
-        for child in node.children:
-            yield from _names(child)
+    return [name for name in dict.fromkeys(variables_in(part)) if name not in own | elsewhere]
 
 
 def global_names(syntax: Syntax) -> set[str]:

@@ -19,9 +19,14 @@ from fullgraph.fixes.rewrites.left_out import (
     comparing_dynamic,
     local_names,
     put_before,
+)
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    descendants,
+    names_bound,
+    names_read,
     variables_in,
 )
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence

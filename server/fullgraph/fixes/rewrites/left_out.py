@@ -16,7 +16,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_function, guard_of
 from fullgraph.fixes.rewrites.disable import BLANK, free_name
 from fullgraph.fixes.rewrites.dynamic import dynamic_changes
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, variables_in
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Replacing, Site, Text, Unparsable
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -217,17 +217,6 @@ def local_names(syntax: Syntax, function: cst.FunctionDef) -> set[str]:
             }
             found |= {name for name in names_bound(around.body) if name.isidentifier()}
     return found
-
-
-def variables_in(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the variables that code mentions."""
-    if isinstance(node, cst.Name):
-        yield node.value
-    elif isinstance(node, (cst.Attribute, cst.Arg)):
-        yield from variables_in(node.value)
-    else:
-        for child in node.children:
-            yield from variables_in(child)
 
 
 def _replace_parts(

@@ -191,3 +191,14 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         node = pending.pop()
         yield node
         pending += reversed(node.children)
+
+
+def variables_in(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the variables that code mentions, without names of attributes and keywords."""
+    if isinstance(node, cst.Name):
+        yield node.value
+    elif isinstance(node, (cst.Attribute, cst.Arg)):
+        yield from variables_in(node.value)
+    else:
+        for child in node.children:
+            yield from variables_in(child)
