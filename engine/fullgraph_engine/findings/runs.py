@@ -341,7 +341,7 @@ class _TargetRun:
 
         Return None if it does not raise, or if the inputs are reliable.
         """
-        if not call.is_doubtful or (self.auto and _fits_real_tensors(call)):
+        if not call.is_doubtful or (self.auto and call.fits_real_tensors()):
             return None
         return _eager_failure(call)
 
@@ -355,7 +355,8 @@ class _TargetRun:
         dynamo.reset()
         self.uncalled = True
         place = ", ".join(filter(None, (call.source, call.context.words)))
-        words = f"{self.target.name}, {place}, raises {_one_line(wrong)}."
+        subject = f"{self.target.name}, {place}," if place else self.target.name
+        words = f"{subject} raises {_one_line(wrong)}."
         try:
             if call.otherwise is not None:
                 return call.otherwise()
@@ -387,7 +388,7 @@ class _TargetRun:
         )
         self.findings.asked_dynamic = bool(call.all_dynamic)
         if mode is not None:
-            mode.prefer_real = self.auto and _fits_real_tensors(call)
+            mode.prefer_real = self.auto and call.fits_real_tensors()
             mode.has_read_kept_value = False
         wanted = self.findings.asked_dynamic or self.names_sizes
         with self._document_writer() as witness, self.findings.record_tapes(wanted):
@@ -495,7 +496,7 @@ class _TargetRun:
             raise
         except BaseException:
             return None
-        if self.auto and _fits_real_tensors(call):
+        if self.auto and call.fits_real_tensors():
             self.auto_failure = reason
             return None
         return call
@@ -533,7 +534,7 @@ class _TargetRun:
                 return ForecastResult(
                     note=f"The object or its inputs could not be created: {words}"
                 )
-            real = self.auto and _fits_real_tensors(call)
+            real = self.auto and call.fits_real_tensors()
             if mode is not None:
                 mode.prefer_real = real
 
@@ -627,7 +628,7 @@ class _TargetRun:
                 # The inputs contain arbitrary data.
                 mode.drop_values((call.args, call.kwargs))
                 policy.asked.clear()
-            could_be_real = _fits_real_tensors(call)
+            could_be_real = call.fits_real_tensors()
             recording = attempt._trace_call(call, mode)
             failure = recording.failure
             if failure is None:
@@ -698,11 +699,9 @@ class _TargetRun:
     def _report_without(self, error: NoProbe) -> None:
         """Report that the target's inputs are unknown; or, if real tensors may help to observe
         them, that real tensors are needed."""
-        if self.auto and isinstance(error, NotCalled):
-            cut_short = error.cut_short
-            if error.unbuilt or (cut_short is not None and _fits_real_tensors(cut_short)):
-                self.auto_failure = texts.error_message(error)
-                return
+        if self.auto and isinstance(error, NotCalled) and error.may_use_real:
+            self.auto_failure = texts.error_message(error)
+            return
         self.without_probe = True
         self.uncalled |= error.uncalled
         self.error = texts.error_message(error)
@@ -726,7 +725,7 @@ class _TargetRun:
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
-        could_be_real = call is None or _fits_real_tensors(call)
+        could_be_real = call is None or call.fits_real_tensors()
         if self.auto and could_be_real and not devices.is_missing_gpu_error(failure.message):
             # Real tensors will show whether the program or only its fake tensors failed.
             self.auto_failure = f"the trace with fake tensors ended with {self.error}"
@@ -797,18 +796,6 @@ def _place_in_probe(tracee: Tracee, word: str) -> Range:
         return tracee.target.range
     *_, last = [None, *re.finditer(rf"\b{re.escape(word)}\b", written.comment.text)]
     return written.comment.span(*last.span()) if word and last else written.comment.range
-
-
-def _fits_real_tensors(call: Call) -> bool:
-    """Whether the call can be executed with real tensors: memory suffices, and its devices
-    exist."""
-    things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
-    things += [(one.args, one.kwargs) for one in call.then]
-    return (
-        tracing.storage_bytes(things) <= tracing.REAL_BYTES
-        and not tracing.was_kernel_launched()
-        and all(tracing.has_device(kind) for kind in tracing.device_types(things))
-    )
 
 
 def _eager_failure(call: Call) -> Failure | None:

@@ -407,9 +407,11 @@ class Analysis:
     def _read_enclosing(self, one: EnclosingRun) -> None:
         reports = one.watched.reports
         for line in reports.read():
-            snapshot = one.take_message(wire.parse_message(line))
-            if snapshot is not None:
-                self._plan.add_snapshot(one.key, snapshot)
+            message = one.take_message(wire.parse_message(line))
+            if isinstance(message, wire.SnapshotTaken):
+                self._plan.add_snapshot(one.key, message)
+            elif message is not None:
+                self._plan.add_uncalled(one.key, message)
             if one.is_complete:
                 self._stop_recording(one)
             self._advance()

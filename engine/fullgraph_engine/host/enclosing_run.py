@@ -13,7 +13,7 @@ from ..protocol import Event
 from .owned_process import OwnedProcess, ProcessEnd
 from .process_backends import EnclosingProcess, processes
 from .tasks import EnclosingKey
-from .wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
+from .wire import CallersEnded, ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
 
 
 class EnclosingRun(OwnedProcess):
@@ -76,14 +76,16 @@ class EnclosingRun(OwnedProcess):
         """
         self.handle_end(None)
 
-    def take_message(self, message: Upward | Event | None) -> SnapshotTaken | None:
+    def take_message(self, message: Upward | Event | None) -> SnapshotTaken | CallersEnded | None:
         """Update the state from a message of the run's processes.
 
         Return the message if it announces that a copy of the process (a snapshot) waits at a call,
-        else None.
+        or that the callers were executed to their end; else None.
         """
         if isinstance(message, SnapshotTaken):
             self._settled += 1
+            return message
+        if isinstance(message, CallersEnded):
             return message
         if isinstance(message, (ForkFailed, ChildForked, ChildExited)):
             if isinstance(message, ForkFailed) or message.number != self.number:

@@ -193,6 +193,7 @@ class _ModuleExecutor:
             text,
             command.mode,
             command.found,
+            command.uncalled,
             self.analyze.tentative,
             self.analyze.limits.search_seconds,
         )

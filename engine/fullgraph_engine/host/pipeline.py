@@ -33,6 +33,7 @@ from ..protocol import (
     TargetKind,
     TargetReport,
     TracedPaths,
+    UncalledTarget,
     Wanted,
 )
 from ..protocol.behavior import Judged
@@ -432,14 +433,14 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[PipelineTarget, int] | None:
+    ) -> tuple[PipelineTarget, int] | tuple[UncalledTarget, ...]:
         """Execute the callers of some targets, and fork a waiting copy of the process at each call
         of a target in ``wanted``.
 
         ``stay`` performs the fork; it returns True in the copy. In the copy, this method then
         returns the target and the number of the call. In the original process, this method returns
-        None when all callers were executed. ``fake`` selects fake tensors; ``found`` are inputs
-        that searches found.
+        the targets that were not called, when all callers were executed. ``fake`` selects fake
+        tensors; ``found`` are inputs that searches found.
         """
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:

@@ -11,7 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .. import devices, texts
-from ..protocol import Analyze, FoundProbe, GivenCalls, Mode, Part, Range, TargetReport
+from ..protocol import (
+    Analyze,
+    FoundProbe,
+    GivenCalls,
+    Mode,
+    Part,
+    Range,
+    TargetReport,
+    UncalledTarget,
+)
 from . import syntax
 from .attempts import ADDING, OBSERVING, Attempt, RunEnd, RunResult
 from .found import FoundProbes
@@ -36,7 +45,15 @@ from .tasks import (
     StopRun,
     Task,
 )
-from .wire import BranchAnswer, LaunchEnclosingRun, LaunchRun, PlannedRun, RunDone, SnapshotTaken
+from .wire import (
+    BranchAnswer,
+    CallersEnded,
+    LaunchEnclosingRun,
+    LaunchRun,
+    PlannedRun,
+    RunDone,
+    SnapshotTaken,
+)
 
 
 @dataclass
@@ -47,6 +64,8 @@ class _Calls:
     taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
     """Recorded calls, by number of the target and number of the call. At each call, a forked copy
     of the process (snapshot) waits."""
+    uncalled: dict[str, UncalledTarget] = field(default_factory=dict)
+    """Targets that were not called, by name, once the callers were executed to their end."""
     over: bool = False
     """True if no more calls will be recorded."""
     further: set[int] = field(default_factory=set)
@@ -375,6 +394,7 @@ class RunPlan:
             attempt.answers,
             last,
             found=found,
+            uncalled=calls.uncalled.get(plan.info.name) if calls is not None else None,
             known=attempt.known,
             began=now,
             speculative=attempt.speculative,
@@ -452,6 +472,13 @@ class RunPlan:
         if calls is not None and snapshot.target >= 0 and not calls.over:
             calls.taken[snapshot.target, snapshot.probe] = snapshot
             self._queue_recorded(calls)
+
+    def add_uncalled(self, key: EnclosingKey, message: CallersEnded) -> None:
+        """Record the targets that an enclosing run (a run of code that calls targets) did not call,
+        so that their own runs do not execute that code again."""
+        calls = self._enclosing.get(key)
+        if calls is not None:
+            calls.uncalled.update({one.target: one for one in message.uncalled})
 
     def end_enclosing(self, key: EnclosingKey, *, lost: bool = False) -> list[Task]:
         """Record that an enclosing run (a run of code that calls targets) will record no more

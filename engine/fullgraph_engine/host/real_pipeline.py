@@ -30,6 +30,7 @@ from ..protocol import (
     ProgramRequest,
     RecordedClass,
     RunId,
+    UncalledTarget,
     Wanted,
 )
 from ..protocol.behavior import Judged
@@ -267,7 +268,7 @@ class _Module:
         *,
         fake: bool,
         found: Sequence[FoundProbe],
-    ) -> tuple[PipelineTarget, int] | None:
+    ) -> tuple[PipelineTarget, int] | tuple[UncalledTarget, ...]:
         from .. import tracing
         from ..targets import enclosing, searched
 
@@ -275,7 +276,7 @@ class _Module:
         searched.remember_found(found)
         called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
         at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)
-        return (at.target, at.number) if at is not None else None
+        return (at.target, at.number) if isinstance(at, enclosing.EnclosingSnapshot) else at
 
     def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
         from ..targets import enclosing, given_calls

@@ -15,14 +15,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..protocol import GivenCall
+from ..protocol import GivenCall, UncalledTarget
 from ..targets import deadline
 from . import run, wire
 from .pipeline import ModulePipeline, PipelineProbe, PipelineTarget
 from .process_backends import descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
-from .wire import LaunchEnclosingRun, LaunchRun, PlannedRun, SnapshotTaken
+from .wire import CallersEnded, LaunchEnclosingRun, LaunchRun, PlannedRun, SnapshotTaken
 
 _exit, _dup = os._exit, os.dup
 
@@ -75,8 +75,11 @@ class Snapshots:
         except BaseException:
             # User code may raise anything; separate runs without snapshots will report the
             # exception.
-            at = None
+            at = ()
         taken = [planned for planned, target, _ in runs if at == (target, planned.probe)]
+        if self._server is None:
+            uncalled = tuple(one for one in at if isinstance(one, UncalledTarget))
+            wire.write_message(self._ends.report, CallersEnded(uncalled))
         call: tuple[GivenCall | None, str] = None, ""
         if taken and tells:
             with contextlib.suppress(Exception):

@@ -31,6 +31,7 @@ from ..protocol import (
     TargetInfo,
     TargetReport,
     TracedPaths,
+    UncalledTarget,
 )
 from ..protocol.behavior import Judged
 from ..protocol.files import FileState
@@ -193,6 +194,16 @@ class SnapshotTaken:
 
 
 @dataclass(frozen=True)
+class CallersEnded:
+    """A message from the process that executed callers of targets to their end.
+
+    ``uncalled`` lists the targets that were not called.
+    """
+
+    uncalled: tuple[UncalledTarget, ...]
+
+
+@dataclass(frozen=True)
 class RunDone:
     """The result of a run, a process that traced one target with one set of inputs.
 
@@ -333,6 +344,7 @@ Upward = Union[
     ForkFailed,
     ChildExited,
     SnapshotTaken,
+    CallersEnded,
     OperatorCalls,
     PhasesTaken,
     RunDone,
@@ -371,6 +383,8 @@ class LaunchRun:
     functions in other processes."""
     found: tuple[FoundProbe, ...] = ()
     """Inputs that searches in earlier runs found for functions and module classes of the file."""
+    uncalled: Union[UncalledTarget, None] = None
+    """Set if the callers of the target were executed and did not call it; else None."""
     known: str = ""
     """Facts about the first trace with the same target and inputs, encoded as text; empty unless
     the run traces alternative execution paths."""

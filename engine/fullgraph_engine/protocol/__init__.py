@@ -261,6 +261,19 @@ class FoundProbe:
 
 
 @dataclass(frozen=True)
+class UncalledTarget:
+    """The fact that the callers of a target were executed without calling it.
+
+    ``reason`` is a sentence. ``may_use_real``: they may call it if they are executed again with
+    real tensors.
+    """
+
+    target: str
+    reason: str
+    may_use_real: bool
+
+
+@dataclass(frozen=True)
 class TargetInfo:
     """A function, module class or call in the file that can be traced; ``range`` covers its
     name."""

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import code_objects
-from ..protocol import ProbeInfo
+from ..protocol import ProbeInfo, UncalledTarget
 from . import rng, tensors
 from .context import CallContext
 from .deadline import limit_seconds
@@ -50,16 +50,32 @@ class NotCalled(NoProbe):
     """Raised if the callers of the wanted target were executed, at least in part, without calling
     it.
 
-    ``cut_short`` names the caller whose execution raised last. ``unbuilt``: that caller was not
-    called, because making its own inputs raised.
+    ``may_use_real``: with real tensors, the callers may execute more of their code and call it.
+    ``describe`` returns the message for another target that the same callers did not call.
     """
 
     uncalled = True
 
-    def __init__(self, words: str, cut_short: Call | None = None, *, unbuilt: bool = False) -> None:
+    def __init__(
+        self,
+        words: str,
+        *,
+        may_use_real: bool = False,
+        describe: Callable[[str], str] | None = None,
+    ) -> None:
         super().__init__(words)
-        self.cut_short = cut_short
-        self.unbuilt = unbuilt
+        self.may_use_real = may_use_real
+        self.describe = describe or (lambda wanted: words)
+
+
+_uncalled: dict[str, UncalledTarget] = {}
+"""Targets that their callers, executed in another process, did not call, by name."""
+
+
+def remember_uncalled(one: UncalledTarget) -> None:
+    """Store that the callers of a target do not call it, so that this process does not execute them
+    again."""
+    _uncalled[one.target] = one
 
 
 def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
@@ -77,7 +93,7 @@ def enclosing_probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Pro
     calls = [_EnclosingCalls(target, tuple(enclosing), number) for number in range(MOST)]
     # A program may run long after the wanted call, and may be stopped at any point. So only the
     # other callers share one run; programs follow if the other callers do not call the target.
-    shared = tuple(one for one in enclosing if not (one.is_program or one.is_doubtful))
+    shared = tuple(one for one in enclosing if one.is_shared)
     return [
         Probe(
             info,
@@ -108,9 +124,10 @@ class _EnclosingCalls:
         if here is not None:
             return here
         watch = _CallWatch(self.target, lambda number: number == self.number)
-        trouble: NotCalled | None = None
+        known = _uncalled.get(self.target.name)
+        trouble = known and NotCalled(known.reason, may_use_real=known.may_use_real)
         for one in self.enclosing:
-            if _is_too_large(one):
+            if _is_too_large(one) or (known and one.is_shared):
                 continue
             try:
                 _run_enclosing(one, namespace, [watch], one.seconds)
@@ -118,10 +135,7 @@ class _EnclosingCalls:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
-        users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(
-            _capitalize_sentence(f"{users} ran, and did not call {self.target.name}.")
-        )
+        raise trouble or _ran_without_calling(_join_names(self.enclosing), self.target.name)
 
     def count_further(self, namespace: Namespace) -> int:
         """Execute the callers again, and return how many further calls of the target have other
@@ -134,9 +148,12 @@ class _EnclosingCalls:
 
         if _here is not None and _here.target == self.target:
             return 0
+        known = self.target.name in _uncalled
         watch = _CallWatch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
             if one.if_uncalled and (watch.signatures or _is_too_large(one)):
+                continue
+            if known and one.is_shared:
                 continue
             rng.seed_generators()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
@@ -161,8 +178,12 @@ def _run_enclosing(
     enough calls, or for ``seconds``."""
     from .. import tracing
 
-    wanted = watches[0].target.name
     call: Call | None = None
+
+    def not_called(describe: Callable[[str], str], *, may_use_real: bool = False) -> NotCalled:
+        words = describe(watches[0].target.name)
+        return NotCalled(words, may_use_real=may_use_real, describe=describe)
+
     try:
         with contextlib.ExitStack() as watched, limit_seconds(_TooLong, seconds):
             for watch in watches:
@@ -173,8 +194,8 @@ def _run_enclosing(
     except Enough:
         return
     except _TooLong:
-        words = f"{one.name} ran for {seconds:g} seconds, and did not call {wanted}."
-        raise NotCalled(_capitalize_sentence(words)) from None
+        ran = _capitalize_sentence(f"{one.name} ran for {seconds:g} seconds, and did not call")
+        raise not_called(lambda wanted: f"{ran} {wanted}.") from None
     except NotCalled as error:
         raise NotCalled(_capitalize_sentence(str(error))) from None
     except ProbeError as error:
@@ -183,12 +204,28 @@ def _run_enclosing(
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
         when = "when" if watches[0].is_called else "before"
-        words = _capitalize_sentence(f"{one.name} raised {when} it called {wanted}: {words}")
+        raised = _capitalize_sentence(f"{one.name} raised {when} it called")
+
+        def describe(wanted: str) -> str:
+            return f"{raised} {wanted}: {words}"
+
         # Errors of torch are RuntimeErrors; other errors mean that the example itself is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
-            raise NotCalled(words) from error
-        raise NotCalled(words, call, unbuilt=call is None) from error
+            raise not_called(describe) from error
+        can_be_real = call is None or call.fits_real_tensors()
+        raise not_called(describe, may_use_real=can_be_real) from error
+
+
+def _ran_without_calling(callers: str, wanted: str) -> NotCalled:
+    def describe(name: str) -> str:
+        return _capitalize_sentence(f"{callers} ran, and did not call {name}.")
+
+    return NotCalled(describe(wanted), describe=describe)
+
+
+def _join_names(callers: Sequence[Enclosing]) -> str:
+    return " and ".join(dict.fromkeys(one.name for one in callers))
 
 
 _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
@@ -396,7 +433,7 @@ def leave_snapshots(
     stay: Callable[[], bool],
     *,
     fake: bool,
-) -> EnclosingSnapshot | None:
+) -> EnclosingSnapshot | tuple[UncalledTarget, ...]:
     """Execute ``enclosing`` (callers of targets) once, and fork a waiting copy of the process at
     each wanted call.
 
@@ -406,9 +443,9 @@ def leave_snapshots(
     continues.
 
     The waiting process returns the snapshot; building the target's call there returns the recorded
-    call, but only once. The process that reached the end returns None. It also returns None if the
-    model has stored a function that records the calls of other targets, because the model's state
-    then differs from a separate run.
+    call, but only once. It returns an empty tuple if the model has stored a function that records
+    the calls of other targets, because the model's state then differs from a separate run. The
+    process that reached the end returns the targets that were not called.
     """
     global _here
     from .. import tracing
@@ -443,23 +480,41 @@ def leave_snapshots(
         if mode is not None:
             mode.restart()
         rng.seed_generators()
-        for one in enclosing:
-            is_called = all(watch.signatures for watch in watches)
-            if one.if_uncalled and (is_called or _is_too_large(one)):
-                continue
-            with contextlib.suppress(NotCalled):
-                _run_enclosing(one, namespace, watches, one.seconds)
-            if at or not left:
-                break
+        trouble = _run_all_enclosing(enclosing, namespace, watches, lambda: bool(at) or not left)
     if not at:
-        return None
+        return tuple(
+            UncalledTarget(name, trouble.describe(name), trouble.may_use_real)
+            for name in (watch.target.name for watch in watches if not watch.signatures)
+        )
     watch, number = at[0]
     others = [patch for other in watches if other is not watch for patch in other.patches]
     if watch.last is None or _are_patches_referenced(others):
-        return None
+        return ()
     oracle = mode.oracle if mode is not None else None
     _here = EnclosingSnapshot(watch.target, number, watch.last, rng.generator_states(), oracle)
     return _here
+
+
+def _run_all_enclosing(
+    enclosing: Sequence[Enclosing],
+    namespace: Namespace,
+    watches: Sequence[_CallWatch],
+    is_enough: Callable[[], bool],
+) -> NotCalled:
+    """Execute callers one after the other until ``is_enough`` returns True; return why a target of
+    ``watches`` that was not called was not."""
+    trouble: NotCalled | None = None
+    for one in enclosing:
+        is_called = all(watch.signatures for watch in watches)
+        if one.if_uncalled and (is_called or _is_too_large(one)):
+            continue
+        try:
+            _run_enclosing(one, namespace, watches, one.seconds)
+        except NotCalled as error:
+            trouble = trouble or error
+        if is_enough():
+            break
+    return trouble or _ran_without_calling(_join_names(enclosing), watches[0].target.name)
 
 
 def current_snapshot() -> EnclosingSnapshot | None:

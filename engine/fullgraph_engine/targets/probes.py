@@ -128,6 +128,19 @@ class Call:
         first = tensors.describe_inputs(self.args, self.kwargs, self.dynamic, facts=self.is_stated)
         return " ".join([first, *(one.words for one in self.then)])
 
+    def fits_real_tensors(self) -> bool:
+        """Whether the call can be executed with real tensors: memory suffices, and its devices
+        exist."""
+        from .. import tracing
+
+        things = [self.function, getattr(self.function, "__self__", None), self.args, self.kwargs]
+        things += [(one.args, one.kwargs) for one in self.then]
+        return (
+            tracing.storage_bytes(things) <= tracing.REAL_BYTES
+            and not tracing.was_kernel_launched()
+            and all(tracing.has_device(kind) for kind in tracing.device_types(things))
+        )
+
     @property
     def all_dynamic(self) -> tuple[DynamicDimension, ...]:
         """Symbolic dimensions, such as ``b`` in ``f32[b, 16]``, in the inputs of all calls."""
@@ -210,6 +223,11 @@ class Enclosing:
     correct."""
     if_uncalled: bool = False
     """True if the caller is executed only for targets that no other caller called."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one process can execute the caller for all targets that it calls."""
+        return not (self.is_program or self.is_doubtful)
 
 
 def is_confirmed(target: Target, namespace: Namespace) -> bool:
@@ -589,6 +607,9 @@ def _build_configured(
     arguments as text, and a phrase for each number of layers that was made small.
 
     With ``small``, numbers of layers are small if the constructors accept them.
+
+    Raises:
+        ProbeError: the parameters need too much memory for real tensors.
     """
     found = _named_callable(namespace, target.subject)
     classes = configuration_classes(found, namespace) or {}
@@ -600,9 +621,10 @@ def _build_configured(
         raise ProbeError(f"{target.name} cannot be constructed: {wrong.reason}{_WAY_OUT}.")
     changes = tuple(words for one in made.values() for words in one.changes)
     try:
-        subject = unwrap_compiled(found(**kwargs))
-    except Exception:
-        if not changes:
+        with tensors.limit_real_parameters():
+            subject = unwrap_compiled(found(**kwargs))
+    except Exception as error:
+        if not changes or isinstance(error, tensors.TooManyParameters):
             raise
         return _build_configured(target, namespace, small=False)
     return subject, ", ".join(f"{name}={one.code}" for name, one in made.items()), changes

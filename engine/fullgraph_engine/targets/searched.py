@@ -267,7 +267,7 @@ class _Otherwise:
         except NotCalled as error:
             mode = tensors.fake_mode()
             real_follows = mode is not None and getattr(mode, "real_follows", True)
-            if real_follows and _may_go_on_with_real_tensors(error):
+            if real_follows and error.may_use_real:
                 raise  # a repetition with real tensors may execute more of the code
             before = error
         return _build_uncalled(self.search, namespace, f"{before} ")
@@ -281,18 +281,6 @@ class _Otherwise:
             else:
                 call.otherwise = lambda: self._search_last(build(), namespace)
         return call
-
-
-def _may_go_on_with_real_tensors(error: NotCalled) -> bool:
-    """Whether the callers of a target raised with fake tensors, and are small enough to be executed
-    again with real ones."""
-    from .. import tracing
-
-    call = error.cut_short
-    if call is None:
-        return error.unbuilt
-    values = (call.function, call.args, call.kwargs)
-    return tracing.storage_bytes(values) <= tracing.REAL_BYTES
 
 
 def _build_uncalled(search: Probe, namespace: Namespace, before: str = "") -> Call:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dataclasses
 import importlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as AnyMapping
 from collections.abc import Set as AnySet
 from dataclasses import dataclass
@@ -294,6 +295,44 @@ def fake_mode() -> object | None:
 
     modes = reversed(active_modes())
     return next((mode for mode in modes if isinstance(mode, FakeTensorMode)), None)
+
+
+class TooManyParameters(ProbeError):
+    """Raised while a module is constructed, as soon as its parameters need too much memory."""
+
+
+@contextlib.contextmanager
+def limit_real_parameters() -> Iterator[None]:
+    """Raise :class:`TooManyParameters` in the ``with`` block once the parameters of the modules
+    constructed there exceed ``tracing.REAL_BYTES`` in total.
+
+    Fake tensors, which need no memory, are not limited. PyTorch allocates the memory of a parameter
+    before it registers it, and initializes it later.
+    """
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    from .. import tracing
+
+    if fake_mode() is not None:
+        yield
+        return
+    total = 0
+
+    def add_parameter(module: object, name: str, parameter: torch.nn.Parameter | None) -> None:
+        nonlocal total
+        total += 0 if parameter is None else tracing.storage_bytes(parameter)
+        if total > tracing.REAL_BYTES:
+            raise TooManyParameters(
+                f"{type(module).__name__} and the modules before it have more than "
+                f"{tracing.REAL_BYTES >> 20} MiB of parameters, too many for a run with real "
+                "tensors; write a probe comment with smaller sizes."
+            )
+
+    hook = register_module_parameter_registration_hook(add_parameter)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 # -- back to notation -------------------------------------------------------------------------

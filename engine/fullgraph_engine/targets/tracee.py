@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import FoundProbe, Mode
-from . import rng, searched
+from ..protocol import FoundProbe, Mode, UncalledTarget
+from . import enclosing, rng, searched
 from .discovery import Target
 from .probes import Call, Probe
 
@@ -29,6 +29,8 @@ class Tracee:
     found: tuple[FoundProbe, ...] = ()
     """Inputs that searches in other runs found for targets of the file, as texts of probe
     comments."""
+    uncalled: UncalledTarget | None = None
+    """Set if the callers of the target, executed in another process, did not call it; else None."""
     tentative: bool = False
     """True for a tentative text (an edit that the engine only tries out), for which searches are
     short."""
@@ -52,6 +54,8 @@ class Tracee:
             ProbeError: the inputs do not fit the target; the message is one sentence for the user.
         """
         searched.remember_found(self.found)
+        if self.uncalled is not None:
+            enclosing.remember_uncalled(self.uncalled)
         searched.tentative, searched.seconds = self.tentative, self.search_seconds
         rng.seed_generators()
         call = self.probe.build(self.namespace)

@@ -10,7 +10,15 @@ from fullgraph_engine.host.enclosing_run import EnclosingRun
 from fullgraph_engine.host.owned_process import ProcessEnd
 from fullgraph_engine.host.process_backends import EnclosingProcess
 from fullgraph_engine.host.supervision import WatchedProcess
-from fullgraph_engine.host.wire import ChildExited, ChildForked, ForkFailed, SnapshotTaken, Upward
+from fullgraph_engine.host.wire import (
+    CallersEnded,
+    ChildExited,
+    ChildForked,
+    ForkFailed,
+    SnapshotTaken,
+    Upward,
+)
+from fullgraph_engine.protocol import UncalledTarget
 
 
 def enclosing_run() -> tuple[EnclosingRun, list[Any], deque[ProcessEnd]]:
@@ -44,6 +52,13 @@ def test_it_is_complete_when_all_its_snapshots_are_known() -> None:
     assert run.watched.pid == 0
     assert run.take_message(taken) is taken
     assert run.is_complete
+
+
+def test_the_end_of_the_callers_is_reported() -> None:
+    run, _, _ = enclosing_run()
+    ended = CallersEnded((UncalledTarget("f", "g did not call f.", may_use_real=False),))
+    assert run.take_message(ended) is ended
+    assert not run.is_complete  # until the process exits
 
 
 def test_messages_about_the_runs_of_its_snapshots_are_passed_on() -> None:

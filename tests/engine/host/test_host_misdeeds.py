@@ -372,9 +372,11 @@ def test_no_message_makes_the_engine_fail(engine: Engine) -> None:
 odd = (None, "x", -1, 10**400, 1e308, [], [[]], {}, True, float("nan"))
 for kind in (
     "StageBegun", "RunsPlanned", "ChildForked", "LateImports", "PreambleReady", "RunDone",
-    "SnapshotTaken",
+    "SnapshotTaken", "CallersEnded",
 ):
-    names = "stage seconds runs late number pid names lines files report target probe".split()
+    names = (
+        "stage seconds runs late number pid names lines files report target probe uncalled".split()
+    )
     for one in odd:
         forge("!" + json.dumps({"type": kind, **dict.fromkeys(names, one)}))
 def f():  # target

@@ -36,6 +36,7 @@ from fullgraph_engine.host.tasks import (
 from fullgraph_engine.host.wire import (
     BranchAnswer,
     BranchBegun,
+    CallersEnded,
     PlannedRun,
     RunDone,
     SkippedStatement,
@@ -58,6 +59,7 @@ from fullgraph_engine.protocol import (
     Status,
     TargetInfo,
     TargetReport,
+    UncalledTarget,
 )
 
 PATH = "/x.py"
@@ -593,6 +595,22 @@ def test_a_run_whose_target_is_not_called_starts_from_the_module(reason: str) ->
         played.plan.add_snapshot((7, False), called(0, 0))
         played.plan.end_enclosing((7, False), lost=True)
     assert played.launch().enclosing is None
+
+
+def test_a_run_learns_that_the_callers_did_not_call_its_target() -> None:
+    played = enclosed(0)
+    played.plan.next_task(0.0)
+    uncalled = UncalledTarget("f0", "g ran, and did not call f0.", may_use_real=True)
+    played.plan.add_uncalled((7, False), CallersEnded((uncalled,)))
+    played.plan.end_enclosing((7, False))
+    launch = played.launch()
+    assert launch.command.uncalled == uncalled
+    again = replace(done(planned(shared=7)), needs_real="values")
+    played.end(launch, again)
+    task = played.plan.next_task(0.0)
+    assert isinstance(task, LaunchEnclosing) and task.key == (7, True)
+    played.plan.end_enclosing(task.key)
+    assert played.launch().command.uncalled is None, "only with fake tensors is it known"
 
 
 def test_every_further_call_is_traced_until_the_enclosing_run_is_over() -> None:

@@ -149,7 +149,7 @@ def test_a_program_that_ends_before_the_call_says_how(line: str, words: str) -> 
     assert str(refused).startswith(f"__main__ raised before it called Net: {words}")
     assert isinstance(refused, NotCalled)
     # Real tensors lead no further where it is not they that are missing.
-    assert (refused.cut_short is not None) == words.startswith("ValueError")
+    assert refused.may_use_real == words.startswith("ValueError")
     assert "left" not in loaded.namespace
     assert torch.get_default_dtype() is torch.float32
 
@@ -301,9 +301,9 @@ def test_an_example_that_fails_says_so() -> None:
     words = "The example in Net's docstring raised before it called Net: TypeError: "
     assert str(refused).startswith(words)
     # With real tensors it would be as wrong, other than what torch itself refuses.
-    assert isinstance(refused, NotCalled) and refused.cut_short is None
+    assert isinstance(refused, NotCalled) and not refused.may_use_real
     refused = documented(">>> Net(torch.ones(2) @ torch.ones(3))").refusal("Net")
-    assert isinstance(refused, NotCalled) and refused.cut_short is not None
+    assert isinstance(refused, NotCalled) and refused.may_use_real
 
 
 def test_examples_that_are_to_be_skipped_or_raise_are_not_executed() -> None:

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from fullgraph_engine import tracing
 from fullgraph_engine.placeholder import Placeholder
+from fullgraph_engine.protocol import UncalledTarget
 from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     Call,
@@ -448,6 +449,31 @@ def test_inputs_that_the_instance_carries(body: str) -> None:
     assert Loaded(text).build().inputs.removeprefix("x=") == "f32[2]"
 
 
+CONFIGURED = HEAD + (
+    "class Configuration:\n"
+    "    def __init__(self, num_layers=100): self.num_layers = num_layers\n"
+    "class Net(nn.Module):\n"
+    "    def __init__(self, config: Configuration):\n"
+    "        super().__init__()\n"
+    "        self.layers = nn.ModuleList(nn.Linear(9, 9) for _ in range(config.num_layers))\n"
+    "        if config.num_layers == 2: raise ValueError('at least 3')\n"
+    "    dummy_inputs = [torch.ones(9)]\n"
+    "    def forward(self, x): return x\n"
+)
+
+
+def test_a_large_model_is_constructed_only_with_fake_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer = 4 * (9 * 9 + 9)
+    monkeypatch.setattr(tracing, "REAL_BYTES", 100 * layer)
+    assert len(model(Loaded(CONFIGURED).build()).layers) == 100
+    monkeypatch.setattr(tracing, "REAL_BYTES", 100 * layer - 1)
+    assert len(model(Loaded(CONFIGURED).build(fake=True)).layers) == 100
+    with pytest.raises(ProbeError, match="too many for a run with real tensors"):
+        Loaded(CONFIGURED).build()
+
+
 SITES = [
     ("torch.compile(f)(torch.ones(2), y=1)", "f32[2], y=1"),
     ("g = torch.compile(f)\ng(torch.ones(2))", "f32[2]"),
@@ -734,13 +760,13 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
     alone, numbers, oracle = build()
     stays = iter([False, True])
     calls = probes[0].enclosing()
-    assert enclosing.leave_snapshots([part], calls, namespace, lambda: False, fake=fake) is None
+    assert enclosing.leave_snapshots([part], calls, namespace, lambda: False, fake=fake) == ()
     taken = enclosing.leave_snapshots(
         [part, part], [*calls, *calls], namespace, lambda: next(stays), fake=fake
     )
-    assert taken is None, "there is no call of another signature"
+    assert taken == (), "there is no call of another signature"
     taken = enclosing.leave_snapshots([part], calls, namespace, lambda: True, fake=fake)
-    assert taken is not None and taken.number == 0
+    assert isinstance(taken, enclosing.EnclosingSnapshot) and taken.number == 0
     torch.rand(5)
     call, now, answers = build()
     assert call is taken.call
@@ -755,6 +781,38 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
     assert probes[0].count_further(namespace) == 0
     again, _, _ = build()
     assert again is not call, "tracing has changed what it is of"
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_callers_that_call_no_target_are_executed_once(
+    fake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enclosing, "_uncalled", {})
+    monkeypatch.setattr(searched, "can_be_searched", lambda *_: False)
+    executed: list[None] = []
+    loaded, probes = enclosed("executed.append(None); raise KeyError('no')", executed=executed)
+    part = loaded.target("Part")
+    other = dataclasses.replace(part, name="Other", subject="Other")
+    loaded.namespace["Other"] = type("Other", (torch.nn.Module,), {})
+    uncalled = enclosing.leave_snapshots(
+        [part, other],
+        probes[0].enclosing(),
+        loaded.namespace,
+        lambda: pytest.fail("no target is called"),
+        fake=fake,
+    )
+    reason = "Net raised before it called {}: KeyError: 'no'"
+    assert uncalled == (
+        UncalledTarget("Part", reason.format("Part"), may_use_real=True),
+        UncalledTarget("Other", reason.format("Other"), may_use_real=True),
+    )
+    assert len(executed) == 1
+    enclosing.remember_uncalled(uncalled[0])
+    with pytest.raises(NotCalled, match=reason.format("Part")) as raised:
+        probes[0].build(loaded.namespace)
+    assert raised.value.may_use_real
+    assert probes[0].count_further(loaded.namespace) == 0
+    assert len(executed) == 1
 
 
 def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -774,7 +832,7 @@ def test_an_enclosing_run_that_raises_says_so(monkeypatch: pytest.MonkeyPatch) -
     words = "Net raised before it called Part: KeyError: 'no'"
     with pytest.raises(NotCalled, match=words) as raised:
         probes[0].build(loaded.namespace)
-    assert raised.value.cut_short is not None and not raised.value.unbuilt
+    assert raised.value.may_use_real
     assert probes[0].count_further(loaded.namespace) == 0
 
 
