@@ -234,7 +234,7 @@ CODES: tuple[Code, ...] = (
         "export/missing-fake-kernel",
         Severity.WARNING,
         "A custom operator does not have a fake kernel",
-        "Export traces with fake tensors, which have no data. The operator therefore needs a "
+        "Export traces with fake tensors, which do not have data. The operator therefore needs a "
         "kernel that only computes shapes: register one with `torch.library.register_fake`.",
     ),
     Code(
@@ -460,7 +460,7 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "A compiled object was never called",
         "The program ran to its end and never called the object that this line compiles, so the "
-        "line has no effect. `torch.compile` returns a new object: call this new object, or use "
+        "line does nothing. `torch.compile` returns a new object: call this new object, or use "
         "`model.compile()`, which compiles the model in place.",
         "Call the object that `torch.compile` returns, or remove the call.",
     ),
