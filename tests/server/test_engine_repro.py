@@ -77,7 +77,7 @@ async def test_a_request_from_before_torch_is_there(start: Callable[..., Any]) -
     withdrawn.cancel()
     ended = await outcome(withdrawn)
     assert ended.cancelled and ended.found is None
-    assert "before it found one that shows the finding" in ended.reason
+    assert "before a script that shows the finding was found" in ended.reason
     assert (await outcome(waiting)).verified
 
 

@@ -134,7 +134,7 @@ def _explain_missing_script(outcome: ReproOutcome) -> str:
     explain it.
     """
     if outcome.cancelled and outcome.found is None:
-        return "The search for a script was cancelled before it found one that shows the finding."
+        return "Making the repro was cancelled before a script that shows the finding was found."
     if outcome.cancelled:
         return "Making the repro was cancelled before the script was run in a fresh Python."
     if outcome.found is None:
