@@ -318,7 +318,7 @@ def test_a_signal_keeps_the_best(command_line: CommandLine, number: signal.Signa
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, b"fullgraph-repros/gb0059-net.py\n")
-    assert b"It was cancelled before the script was run in a fresh Python." in err
+    assert b"Making the repro was cancelled before the script was run in a fresh Python." in err
     assert command_line.engine_log()[-1] == "cancelled"
 
 

@@ -130,7 +130,7 @@ def test_a_bad_later_value_leaves_the_earlier_one_in_force() -> None:
         SettingsSource("one", {"jobs": 3}), command_line_source({"jobs": "many"})
     )
     assert resolved.settings.jobs == 3
-    assert resolved.problems == ("--jobs must be a whole number, at least 0; 3 stays in force.",)
+    assert resolved.problems == ("--jobs must be a whole number, at least 0; 3 is still used.",)
 
 
 def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:

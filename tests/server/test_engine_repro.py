@@ -92,7 +92,10 @@ async def test_cancelled_it_ends_with_the_best(start: Callable[..., Any]) -> Non
     ended = await outcome(reproduction, enough)
     assert ended.cancelled and not ended.verified and not ended.failed
     assert ended.found is not None and ended.found.lines == 12
-    assert ended.reason == "It was cancelled before the script was run in a fresh Python."
+    assert (
+        ended.reason
+        == "Making the repro was cancelled before the script was run in a fresh Python."
+    )
 
 
 async def test_the_engine_dies_over_it(start: Callable[..., Any]) -> None:

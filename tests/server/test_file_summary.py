@@ -285,7 +285,7 @@ async def test_files_without_targets_say_why(editor: Any) -> None:
     await editor.until(explained)
     assert await editor.lenses(off) == []  # the text says so itself
     loose = editor.open("loose.py", "import torch\n\ndef f(x):\n    return torch.relu(x)\n")
-    await until_lens(editor, loose, "Not traced: it has no module")
+    await until_lens(editor, loose, "Not traced: the file has no module")
     plain = editor.open("plain.py", "words = 1\n")
     await editor.until_rest()
     assert await editor.lenses(plain) == []

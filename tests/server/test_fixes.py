@@ -218,7 +218,7 @@ def test_only_named_functions_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.text == SEVERAL.replace("    break_ = 2\n", "")
     assert all(one.only == ("g",) for one in engine.analyzed)
     missing = asyncio.run(fixed(engine, dataclasses.replace(request, only=("g", "k"))))
-    assert missing.problem == "it has no function or class k to trace."
+    assert missing.problem == "the file has no function or class k to trace."
 
 
 # -- what a rewrite did -------------------------------------------------------------------------
@@ -266,9 +266,7 @@ def test_another_break_is_a_reason_to_refuse() -> None:
     judgment = judge_rewrite(before, traced("a\nc\n", break_at(1, "Another break")), wanted)
     assert judgment.gone
     assert not judgment.better
-    assert judgment.why == (
-        "It adds another finding, on line 2 of the changed text: Another break."
-    )
+    assert judgment.why == "A new finding appears on line 2 of the changed text: Another break."
 
 
 @pytest.mark.parametrize("outcome", ["rest-skipped", "frame-skipped", "raised"])
@@ -337,14 +335,14 @@ def test_a_target_that_fails_says_nothing() -> None:
             without_line(preserves=False),
             compares_as("same"),
             "unsafe",
-            "It behaves the same for the inputs that were tried; other inputs may differ.",
+            "The new code behaves the same for the tried inputs; other inputs may differ.",
         ),
         (without_line(gives_up="The print."), compares_as("same"), "unsafe", "The print."),
         (
             without_line(),
             compares_as("same", exact=False),
             "unsafe",
-            "Its results differ from the original's in rounding.",
+            "The results differ from the original results by rounding.",
         ),
         (
             without_line(),
@@ -955,7 +953,7 @@ def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
     verifier = Verifier(Guarding(code), request_of("break_ = 2\nguard_a\n"))
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert [fix.grade for fix in search.fixes] == grades
-    words = "Code that is now compiled has a guard: It is pinned."
+    words = "The fix compiles code that has a guard: It is pinned."
     assert all(fix.doubt == words for fix in search.fixes)
 
 
@@ -1100,8 +1098,8 @@ def test_fixes_are_offered_if_they_gain_time_or_leave_fewer_graphs(
 @pytest.mark.parametrize(
     ("origin", "reason"),
     [
-        ("comment", "It was not called a second time."),
-        ("program", "Its inputs are known only while"),
+        ("comment", "The compiled code was not called a second time."),
+        ("program", "The inputs of this function are known only while"),
     ],
 )
 def test_the_reason_why_nothing_was_measured(origin: ProbeOrigin, reason: str) -> None:

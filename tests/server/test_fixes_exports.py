@@ -144,9 +144,14 @@ OTHER = ComparedCase("f32[8]", "random", same=False, aspects=("result",))
 @pytest.mark.parametrize(
     ("compared", "grades", "doubt"),
     [
-        pytest.param([FINE], ["unsafe"], "It raises where `k > 2` is not true.", id="same"),
         pytest.param(
-            [FINE, RAISING], ["unsafe"], "It raises where `k > 2` is not true.", id="raises both"
+            [FINE], ["unsafe"], "The code raises an error if `k > 2` is false.", id="same"
+        ),
+        pytest.param(
+            [FINE, RAISING],
+            ["unsafe"],
+            "The code raises an error if `k > 2` is false.",
+            id="raises both",
         ),
         pytest.param(
             [FINE, ACCEPTED],
@@ -163,7 +168,7 @@ def test_what_a_check_refuses(
 ) -> None:
     def rewrite(site: Site) -> Iterator[Candidate]:
         yield Candidate(
-            "check", "Check", "pass\n", gives_up="It raises where `k > 2` is not true.",
+            "check", "Check", "pass\n", gives_up="The code raises an error if `k > 2` is false.",
             restricts=True,
         )  # fmt: skip
 

@@ -91,7 +91,7 @@ async def test_checks_for_export(engine: Engine) -> None:
     assert few.candidate.text == EXPORTED.replace("    # too many\n", check)
     assert (few.grade, few.doubt) == (
         "unsafe",
-        "It raises where `rows.shape[0] <= 100` is not true.",
+        "The code raises an error if `rows.shape[0] <= 100` is false.",
     )
     # An input that was tried does not satisfy it.
     (some,) = found["some"].fixes
@@ -207,7 +207,10 @@ async def test_operators_of_a_c_extension(engine: Engine, native: Path) -> None:
     }
     best = found["rows"].fixes[0]
     assert (best.candidate.rewrite, best.grade) == ("custom-operator+fake-kernel", "unsafe")
-    assert best.doubt == "The operator has no gradient. Its sizes are derived from recorded calls."
+    assert best.doubt == (
+        "The operator has no gradient. "
+        "The sizes in the fake kernel are derived from recorded calls."
+    )
     assert "def _(x, w):\n    return x.new_empty((x.shape[0],))\n" in best.candidate.text
     assert "    return _rows(x.detach(), w.detach()) * 2\n" in best.candidate.text
     # It changes its input; the size depends on data; it has a gradient.

@@ -144,7 +144,7 @@ async def test_a_text_of_megabytes_is_traced_only_on_command(editor: Any, counte
         assert editor.at(uri, said.range) == NET.split("\n")[0]
         assert "only on command" in said.message
         (title,) = await editor.titles(uri)
-        assert title.startswith("Not traced: it has ") and "more than 1,000,000" in title
+        assert title.startswith("Not traced: the file has ") and "more than 1,000,000" in title
         editor.edit(uri, "class Net", "class  Net")
         editor.edit(uri, "class  Net", "class Net")
     assert counter.analyzed == 0 and editor.client.messages == []

@@ -168,7 +168,7 @@ async def test_another_time_limit_holds_for_what_goes_on(editor: Any, counter: A
     # What does not change the limit, changes nothing.
     editor.configure(**configured, repro={"timeBudget": 120, "folder": "elsewhere"})
     await editor.command("fullgraph.server.cancel", uri)
-    assert (await making)["reason"].startswith("It was cancelled")
+    assert (await making)["reason"].startswith("Making the repro was cancelled")
     assert counter.words.count("reproduce") == 2
 
 

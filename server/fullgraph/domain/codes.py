@@ -82,17 +82,18 @@ CODES: tuple[Code, ...] = (
         "Dynamo ended a graph here",
         "Dynamo could not put this operation into the graph. It compiled what came before, left "
         "this operation to Python, and continued in a new graph. Each break costs launch overhead "
-        "and the fusion across it, and `fullgraph=True` makes it an error. The message, the "
-        "explanation and the hints are Dynamo's own; the id (`GB0059`) leads to PyTorch's page on "
-        "this kind of break. The code of a break without an id is made from its title.",
+        "and prevents fusion across it; with `fullgraph=True`, it is an error. Dynamo wrote the "
+        "message, the explanation and the hints. The id (`GB0059`) links to PyTorch's page on this "
+        "kind of break. For a break without an id, fullgraph derives the code from the title of "
+        "the break.",
     ),
     Code(
         "frame-skipped",
         Severity.WARNING,
         "Dynamo did not compile this function",
-        "Dynamo gave up on a whole function and ran it as ordinary Python: nothing that it does "
-        "itself is compiled, although functions it calls may be. The usual reason is a graph break "
-        "inside a `with` or `try` block, or in a loop, where Dynamo cannot resume.",
+        "Dynamo gave up on a whole function and ran it as ordinary Python: none of its own "
+        "operations are compiled, although functions that it calls may be. The usual reason is a "
+        "graph break inside a `with` or `try` block, or in a loop, where Dynamo cannot resume.",
     ),
     Code(
         "frame-skipped/no-ops",
@@ -131,62 +132,61 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
         "A dimension is dynamic, but this line allows only one size. Each new size recompiles or "
-        "raises an error, and `mark_dynamic` on it is an error. Take sizes from `x.shape` instead "
-        "of a constant, and avoid `int(...)` and Python branches on the size. If the probe makes "
-        "the dimension dynamic and one size is enough, write the number in the probe. If the probe "
-        "has numbers only, fullgraph traces again with a variable batch size. It does not report "
-        "sizes that a parameter or a layer fixes.",
+        "raises an error, and `mark_dynamic` on the dimension raises an error. Take sizes from "
+        "`x.shape` instead of a constant, and avoid `int(...)` and Python branches on the size. If "
+        "one size is enough, write the number in the probe. If the probe has only numbers, "
+        "fullgraph traces a second time with a dynamic batch size. Sizes that a parameter or a "
+        "layer determines are not reported.",
     ),
     Code(
         "guard/limited-dimension",
         Severity.INFORMATION,
         "A dynamic dimension is limited to a range of sizes",
-        "The probe makes a dimension dynamic, but a number on this line works only for some "
-        "sizes: the kernel size of a pooling layer, the length of chunks, a number in a shape. "
-        "Other sizes "
-        "recompile, or raise in eager code as well. Compute the number from the size, or leave it "
-        "to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
+        "The probe makes a dimension dynamic, but a number on this line works only for some sizes, "
+        "for example the kernel size of a pooling layer or a number in a shape. Other sizes "
+        "recompile, or raise an error even in eager mode. Compute the number from the size, or "
+        "leave it to torch (`-1` in a shape, `chunk`, `adaptive_avg_pool2d`).",
     ),
     Code(
         "guard/equal-dimensions",
         Severity.INFORMATION,
         "Two dimensions have to be equal",
         "The probe gives two dimensions different letters, so that each could be any size, and "
-        "this line needs them to be equal, or one to be a multiple of the other. Sizes for which "
-        "that does not hold raise an error or recompile. If they are the same size, give them "
-        "the same letter (`f32[b, 16], f32[b, 16]`), which says so and ends this finding.",
+        "this line needs them to be equal, or one to be a multiple of the other. Other sizes raise "
+        "an error or recompile. If the two dimensions always have the same size, give them the "
+        "same letter (`f32[b, 16], f32[b, 16]`); the finding then disappears.",
     ),
     Code(
         "guard/mutated",
         Severity.WARNING,
-        "The code changes a value that it is compiled for",
+        "The code changes a value that its guards check",
         "The traced code reads a Python value and then changes it. The compiled code is only "
         "valid for the old value, so the next call recompiles. Counters in `forward` (`self.step "
         "+= 1`) recompile at every call until the limit of recompiles is reached; then the "
         "function runs without compilation. A cache that starts as `None` recompiles once. Keep "
         "changing values in a tensor (`register_buffer`), or change them outside the compiled "
         "code.",
-        "Keep it in a tensor (a buffer), or change it outside the compiled code.",
+        "Keep the value in a tensor (a buffer), or change it outside the compiled code.",
     ),
     Code(
         "guard/value",
         Severity.INFORMATION,
         "An argument is specialized to a constant",
-        "A Python number or string among the arguments of the target is part of the guards: a "
-        "call with another one recompiles. On a second number, Dynamo makes it symbolic if the "
-        "code allows it. Arguments left at their default, flags and `None` are not "
+        "The guards check the value of a number or string that is an argument of the target: a "
+        "call with another value recompiles. For the second number, Dynamo makes the argument "
+        "symbolic if the code allows it. Arguments left at their default, flags and `None` are not "
         "reported. If the value varies from call to call, read a size from the shape of a tensor "
-        "argument, and pass another number as a tensor.",
-        "If it varies from call to call: read a size from a tensor's shape; pass another number as "
-        "a tensor.",
+        "argument, and pass any other number as a tensor.",
+        "If the value varies: read a size from a tensor's shape, and pass any other number as a "
+        "tensor.",
     ),
     Code(
         "guard/global",
         Severity.INFORMATION,
         "A global that functions assign is specialized to a constant",
         "The compiled code depends on the value of a global variable, or of one of its entries or "
-        "attributes (`CONFIG['width']`), and a function of this file assigns it. Each other value "
-        "recompiles. Assignments while the file is executed are not reported. Pass the value as "
+        "attributes (`CONFIG['width']`), and a function of this file assigns it. Any other value "
+        "recompiles. Assignments during the import of the file are not reported. Pass the value as "
         "an argument, or keep it in a tensor.",
         "Pass the value as an argument, or keep it in a tensor.",
     ),
@@ -196,8 +196,8 @@ CODES: tuple[Code, ...] = (
         "An object is guarded by identity",
         "The guards compare the identity of an argument, or of a global that a function of this "
         "file assigns. Another object recompiles the code, even if the two are equal. Enumeration "
-        "members and functions are such objects; a function that Dynamo traces is compared by its "
-        "code. Make the object once and use it for all calls.",
+        "members and functions are compared by identity; a function that Dynamo traces is compared "
+        "by its code. Make the object once and use it for all calls.",
         "Make the object once and use it for all calls.",
     ),
     Code(
@@ -211,7 +211,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "export",
         Severity.WARNING,
-        "torch.export refuses this",
+        "torch.export cannot export this code",
         "fullgraph exported the target with `torch.export` and the same probe, because `export` "
         "is set. It reports every problem in one pass, as `torch.export.draft_export` does.",
     ),
@@ -234,8 +234,8 @@ CODES: tuple[Code, ...] = (
         "export/missing-fake-kernel",
         Severity.WARNING,
         "A custom operator does not have a fake kernel",
-        "Export traces with tensors without data, for which the operator needs a kernel that only "
-        "computes shapes: `torch.library.register_fake`.",
+        "Export traces with fake tensors, which do not have data. The operator therefore needs a "
+        "kernel that only computes shapes: register one with `torch.library.register_fake`.",
     ),
     Code(
         "export/mismatched-fake-kernel",
@@ -247,7 +247,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "export/opcheck",
         Severity.WARNING,
-        "torch.library.opcheck refuses a custom operator",
+        "A custom operator fails torch.library.opcheck",
         "The operator changes or returns an argument that its schema does not mark, or its fake "
         "kernel gives other results than the operator. It was called with the target's own inputs "
         "and with other sizes.",
@@ -269,17 +269,18 @@ CODES: tuple[Code, ...] = (
         "export/dynamic-shapes",
         Severity.INFORMATION,
         "The sizes that may vary in the exported program",
-        "Pass this as `dynamic_shapes`. Other sizes are constants of the program.",
+        "Pass the value in the message to `torch.export.export` as `dynamic_shapes`. All other "
+        "sizes are constants of the exported program.",
     ),
     Code(
         "numerics/wrong-result",
         Severity.ERROR,
         "Compiled code computes a wrong result",
         "Inductor's code gives a result or a gradient that differs from eager mode by more than "
-        "rounding: float64 agrees with eager mode. `fullgraph check --numerics` reports the first "
-        "operation at which this happens. `fullgraph repro --backend inductor --accuracy` writes a "
-        "script for a bug report; `torch.compiler.disable` on the function avoids the wrong "
-        "result.",
+        "rounding: the same computation in float64 agrees with eager mode. `fullgraph check "
+        "--numerics` reports the first operation at which this happens. `fullgraph repro --backend "
+        "inductor --accuracy` writes a script for a bug report; `torch.compiler.disable` on the "
+        "function avoids the wrong result.",
     ),
     Code(
         "backend",
@@ -294,11 +295,10 @@ CODES: tuple[Code, ...] = (
         "backend/error",
         Severity.WARNING,
         "AOTAutograd or Inductor fails",
-        "The graph that Dynamo captured here cannot be compiled: AOTAutograd raised while it made "
-        "the forward or backward graph, Inductor raised while it lowered the graph, or the "
-        "compiled code raises when it runs. `torch.compile` raises this error. The line is the "
-        "line of the graph's node; for errors in the backward pass it is the line of the forward "
-        "operation. `fullgraph repro` makes a script with the smallest graph that fails.",
+        "AOTAutograd or Inductor raised an error for the graph that Dynamo captured here, or the "
+        "compiled code raised an error when it ran. `torch.compile` raises the same error. The "
+        "finding is at the operation that failed; for an error in the backward pass, it is at the "
+        "forward operation. `fullgraph repro` makes a script with the smallest graph that fails.",
     ),
     Code(
         "backend/fallback",
@@ -321,11 +321,12 @@ CODES: tuple[Code, ...] = (
     Code(
         "backend/mutated-input",
         Severity.INFORMATION,
-        "A compiled graph changes a tensor from outside",
-        "The graph changes an argument or another tensor from outside in place. If the tensor "
-        "needs gradients, AOTAutograd computes a new tensor and copies it back after the graph. "
-        'Otherwise the change prevents CUDA graphs (`mode="reduce-overhead"`): they would need the '
-        "tensor at the same address in each call. Parameters and buffers are not reported.",
+        "A compiled graph changes a tensor that it did not create",
+        "The graph changes an argument, or another tensor that it did not create, in place. If the "
+        "tensor needs gradients, AOTAutograd computes a new tensor and copies it back after the "
+        'graph. Otherwise the change prevents CUDA graphs (`mode="reduce-overhead"`): they would '
+        "need the tensor at the same address in each call. Parameters and buffers are not "
+        "reported.",
         "Return a new tensor, or register the tensor as a buffer of the module.",
     ),
     Code(
@@ -334,8 +335,8 @@ CODES: tuple[Code, ...] = (
         "A graph repeats the same block",
         "Several objects of a module class, such as the layers of a transformer, do the same "
         "operations in one graph. The compile time grows with their number, although the code that "
-        "Inductor generates for one of them would do for all. A nested region is compiled once and "
-        "called for each object. Operations of different blocks are then not fused.",
+        "Inductor generates for one of them could be used for all. A nested region is compiled "
+        "once and called for each object. Operations of different blocks are then not fused.",
         "Write `@torch.compiler.nested_compile_region` above the class's `forward`, or compile "
         "each block with `block.compile()` in place of the whole model. `fullgraph fix "
         "--compile-time` makes the first change, and measures the compile time with and without "
@@ -346,8 +347,8 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "A compiler for Inductor's kernels is missing",
         "Inductor needs a C++ compiler for code on the CPU, and Triton for code on a GPU. Without "
-        "it, `torch.compile` raises when it compiles the first graph. The findings of fullgraph do "
-        "not need it.",
+        "it, `torch.compile` raises when it compiles the first graph. fullgraph itself does not "
+        "need these compilers.",
     ),
     Code(
         "backend/incomplete",
@@ -398,8 +399,8 @@ CODES: tuple[Code, ...] = (
         "recompile/identity",
         Severity.INFORMATION,
         "Recompiled for another object",
-        "The code was compiled for exactly one object: a function, a class, a module. Make it once "
-        "and keep it.",
+        "The code was compiled for exactly one object: a function, a class, a module. Create the "
+        "object once and use it for all calls.",
     ),
     Code(
         "recompile/structure",
@@ -411,7 +412,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "recompile/mode",
         Severity.INFORMATION,
-        "Recompiled for another mode",
+        "Recompiled because grad mode or a similar setting changed",
         "The compiled code depends on grad mode, autocast, the default data type and similar "
         "settings.",
     ),
@@ -436,15 +437,16 @@ CODES: tuple[Code, ...] = (
         "recompile/every-size",
         Severity.WARNING,
         "Each new size recompiles",
-        "The target was called again with other sizes, and recompiled for each of them, "
-        "although Dynamo tried to make the dimension dynamic, because the code needs the number. "
-        "The finding is at this code.",
+        "The target was called again with other sizes, and recompiled for each of them. Dynamo "
+        "tried to make the dimension dynamic, but the code on this line needs the size as a "
+        "number.",
     ),
     Code(
         "compile",
         Severity.INFORMATION,
-        "A finding about a call that compiles",
-        "A finding about `torch.compile`, `Module.compile` or `torch.export.export` in a program.",
+        "A finding about a call of `torch.compile` or `torch.export`",
+        "A finding about a call of `torch.compile`, `Module.compile` or `torch.export.export` in a "
+        "program.",
     ),
     Code(
         "compile/warning",
@@ -457,39 +459,41 @@ CODES: tuple[Code, ...] = (
         "compile/never-called",
         Severity.INFORMATION,
         "A compiled object was never called",
-        "The program ran to its end and never called what this line compiles, so the line is "
-        "without effect. `torch.compile` returns a new object: call that one, or use "
-        "`model.compile()`, which compiles in place.",
+        "The program ran to its end and never called the object that this line compiles, so the "
+        "line does nothing. `torch.compile` returns a new object: call this new object, or use "
+        "`model.compile()`, which compiles the model in place.",
         "Call the object that `torch.compile` returns, or remove the call.",
     ),
     Code(
         "compile/no-graph",
         Severity.WARNING,
         "A compiled function ran without any graph",
-        "The program called this region, and Dynamo captured no graph in it: every call ran in "
-        "eager mode.",
+        "The program called this compiled function or module, but Dynamo captured no graph in it: "
+        "every call ran in eager mode.",
     ),
     Code(
         "compile/different-code",
         Severity.HINT,
-        "Compiled calls run other code than uncompiled ones",
+        "Compiled calls take another branch than calls in eager mode",
         "A condition depends on `torch.compiler.is_compiling()` or a function like it. Dynamo "
         "evaluates the function while it traces, so the compiled code has one branch of the "
-        "condition, and calls without `torch.compile` take the other. That is right for logging "
-        "and checks. If the branches compute something, compare their results.",
+        "condition, and calls without `torch.compile` take the other. This is fine for logging and "
+        "checks. If the branches compute something, compare their results.",
     ),
     Code(
         "program",
         Severity.HINT,
-        "A finding about the run of a program",
-        "A finding about how a program ran, and not about what it compiles.",
+        "A problem while fullgraph ran a program",
+        "fullgraph runs files that are programs, to find out what they compile. These findings "
+        "report that a program did not run to its end, for example because the sandbox refused an "
+        "operation.",
     ),
     Code(
         "program/exited",
         Severity.HINT,
         "The program exited with an error status",
-        "The program called `sys.exit` or `os._exit` with a status other than 0, or its argument "
-        "parser did. If it requires arguments, write them in a comment of the file, "
+        "The program or its argument parser called `sys.exit` or `os._exit` with a status other "
+        "than 0. If the program requires arguments, write them in a comment of the file, "
         "`# fullgraph: run(--steps 2)`, or on the command line: "
         "`fullgraph check -- train.py --steps 2`.",
     ),
@@ -497,10 +501,11 @@ CODES: tuple[Code, ...] = (
         "program/refused",
         Severity.INFORMATION,
         "The sandbox refused something that the program needs",
-        "Programs have no network, start no processes, signal no other processes and write only to "
-        "a private view of some folders. What comes after this line was not run. Allow what the "
-        "program needs with the entry of the setting `sandbox.allow` that the finding names; only "
-        "your own settings and the command line can allow something.",
+        "Programs that fullgraph runs cannot use the network, start processes or send signals to "
+        "other processes. They can write only to some folders, and what they write there is "
+        "discarded. What comes after this line was not run. Allow what the program needs with the "
+        "entry of the setting `sandbox.allow` that the finding names; only your own settings and "
+        "the command line can allow something.",
     ),
     Code(
         "program/limit",
@@ -528,24 +533,24 @@ CODES: tuple[Code, ...] = (
         "trace",
         Severity.ERROR,
         "The target could not be traced to its end",
-        "Something went wrong before or while Dynamo traced.",
+        "An error ended the trace before Dynamo started, or while Dynamo traced the target.",
     ),
     Code(
         "trace/syntax-error",
         Severity.ERROR,
         "The file is not Python",
-        "The interpreter that traces cannot parse the file, so nothing in it is traced. Its "
-        "version may be older than the syntax.",
+        "The Python interpreter that traces cannot parse the file, so nothing in it is traced. The "
+        "file may use the syntax of a newer Python.",
     ),
     Code(
         "trace/import-error",
         Severity.ERROR,
         "An import failed",
         "The file was executed without this import. Targets that do not use it are traced. The "
-        "message says why the deepest import failed, and the related places show the chain of "
-        "imports. The failing import may belong to a parent package of the file, because Python "
-        "executes that first. Install the missing package into the interpreter that traces "
-        "(`fullgraph doctor` shows it), or add its folder to the setting `extra-paths`.",
+        "message says why the deepest import failed. The related places show the chain of imports, "
+        "which may begin in a parent package of the file. Install the missing package into the "
+        "interpreter that traces (`fullgraph doctor` shows it), or add its folder to the setting "
+        "`extra-paths`.",
     ),
     Code(
         "trace/eager-error",
@@ -565,16 +570,16 @@ CODES: tuple[Code, ...] = (
         "trace/needs-real-tensors",
         Severity.WARNING,
         "The trace ended early because it had only fake tensors",
-        "The code asked for the data of a tensor in a way that a fake tensor cannot answer "
-        "(`.numpy()`, a C extension), and the model is too large, or its device is absent, so that "
-        "it could not be run with real tensors. What comes after this line was not traced.",
+        "The code needs the data of a tensor, for example for `.numpy()` or a C extension, and "
+        "fake tensors do not have data. The code was not run with real tensors, because the model "
+        "is too large or its device is absent. What comes after this line was not traced.",
     ),
     Code(
         "trace/timeout",
         Severity.ERROR,
         "The trace reached its time limit",
-        "The run was still at this line when its time was up. Make the probe smaller, or raise the "
-        "setting `timeout`.",
+        "The trace was still at this line when it reached its time limit. Make the probe smaller, "
+        "or raise the setting `timeout`.",
         "Make the probe smaller, or raise the setting `timeout`.",
     ),
     Code(
@@ -588,17 +593,17 @@ CODES: tuple[Code, ...] = (
         "trace/sandboxed",
         Severity.INFORMATION,
         "The sandbox refused an operation",
-        "Runs may not write files outside their own scratch folder, use the network or start "
-        "processes, and do not see environment variables that look like secrets. The call raised "
+        "Traced code cannot write files outside its own scratch folder, use the network or start "
+        "processes, and does not see environment variables that look like secrets. The call raised "
         "`PermissionError`, or `KeyError` for a variable. Put such code below `if __name__ == "
         '"__main__":`, where refusals are not reported, or allow it with the entry of the setting '
         "`sandbox.allow` in the finding. Only your own settings and the command line can allow "
-        "something.\n\n"
-        "Code also runs without a GPU, even on a machine with one, so traces do not use GPU "
-        'memory. `torch.cuda.is_available()` is False. Tensors on `"cuda"` are fake, also in a '
-        "probe (`f32[4, 16]@cuda`). Statements that need a real GPU "
+        "something.\n\nCode also runs without a GPU, even on a machine with one, so traces do not "
+        'use GPU memory. `torch.cuda.is_available()` is False. Tensors on `"cuda"` are fake, also '
+        "in a probe (`f32[4, 16]@cuda`). Statements that need a real GPU "
         "(`torch.cuda.get_device_name()`) fail, and names that they define are missing.",
-        'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
+        "Move this operation to code that is not traced, such as that below `if __name__ == "
+        '"__main__":`.',
     ),
     Code(
         "trace/too-long",
@@ -616,31 +621,34 @@ CODES: tuple[Code, ...] = (
         "`torch._dynamo.config.disable` is set when targets are traced: by the file, by what it "
         "imports, or by the environment variable `TORCH_COMPILE_DISABLE`. `torch.compile` then "
         "runs everything in eager mode.",
-        "Remove this setting of torch, or start the editor without `TORCH_COMPILE_DISABLE`.",
+        "Do not set `torch._dynamo.config.disable`, or start the editor without "
+        "`TORCH_COMPILE_DISABLE`.",
     ),
     Code(
         "trace/replaced-builtins",
         Severity.INFORMATION,
         "The file replaces builtin functions",
         "The module replaced functions such as `len` or `isinstance`. fullgraph restores the "
-        "original functions before it traces, because it and Dynamo need them, so the trace does "
-        "not show what the replacements do.",
+        "original functions before it traces, because fullgraph and Dynamo call them. The trace "
+        "therefore does not show what the replacements do.",
     ),
     Code(
         "trace/interrupted",
         Severity.WARNING,
         "The file could not be traced",
         "The engine died twice while it traced the file, or the system could not start another "
-        "process. Other results on display are from before, and may not be complete.",
-        "Save the file to have it traced again.",
+        "process. The results that are still shown are from an earlier trace, and may be "
+        "incomplete.",
+        "Save the file to trace it again.",
     ),
     Code(
         "trace/untraced",
         Severity.HINT,
         "These lines were not traced",
-        "Shown on request. Dynamo entered this function, but did not trace these lines, on the "
-        "path of the probe or on other paths that it tried. They may run in eager mode, because "
-        "the function was skipped, or need a condition that is false for all inputs of the probe.",
+        "This finding is only shown on request. Dynamo entered this function, but did not trace "
+        "these lines with the inputs of the probe, or on other paths that fullgraph tried. They "
+        "may run in eager mode, because the function was skipped, or need a condition that is "
+        "false for all inputs of the probe.",
         "Write a probe with inputs that reach these lines.",
     ),
     Code(
@@ -649,8 +657,8 @@ CODES: tuple[Code, ...] = (
         "A part of the trace could not be recorded",
         "fullgraph itself failed while it recorded a trace, so findings of this target may be "
         "missing. The trace itself was not affected.",
-        "Run `fullgraph doctor`, and report it with the message: it is a bug in fullgraph, "
-        "unless the file replaces functions that fullgraph uses.",
+        "Run `fullgraph doctor`, and report its output with the message: this is a bug in "
+        "fullgraph, unless the file replaces functions that fullgraph uses.",
     ),
     Code(
         "probe",
@@ -667,8 +675,8 @@ CODES: tuple[Code, ...] = (
         "it, `# fullgraph: x=f32[8, 16]`, with constructor arguments as `# fullgraph: init(d=16) "
         'forward(f32[b, t, 16])`; or annotate the parameters (`x: "f32[b, 16]"`); or write `# '
         "fullgraph: off` to skip it.",
-        "Write them above it, as `# fullgraph: x=f32[8, 16]`, or `# fullgraph: off` to leave it "
-        "alone.",
+        "Write the inputs above the function, as `# fullgraph: x=f32[8, 16]`, or "
+        "`# fullgraph: off` to skip it.",
     ),
     Code(
         "probe/invalid",
@@ -676,11 +684,11 @@ CODES: tuple[Code, ...] = (
         "A probe cannot be read or does not fit",
         "A comment that begins with `# fullgraph:` is not in probe notation, or does not fit its "
         "target, so the target was not traced with it. Or the code raises with the inputs of this "
-        "comment, but runs with inputs of another comment or of a search; a quick fix then writes "
-        "these. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; other values are "
+        "comment, but runs with other inputs; a quick fix then changes the comment to those "
+        "inputs. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; other values are "
         "Python literals.",
-        "Change the probe to what the target takes, or remove it; fullgraph then searches for "
-        "inputs.",
+        "Change the probe to inputs that the target accepts, or remove the probe; fullgraph then "
+        "searches for inputs.",
     ),
     Code(
         "ignore",
@@ -694,58 +702,59 @@ CODES: tuple[Code, ...] = (
         "An ignore comment hides nothing",
         "The comment, or some of its codes, does not hide a finding of its line. Remove it with "
         "`fullgraph check --fix` or the quick fix, so that it cannot hide a later finding. "
-        "fullgraph reports this only if all functions and modules of the file were traced to their "
-        "end, including other execution paths, and if they reached the whole statement. Codes of "
-        "recompiles, and comments without codes, also need a forecast (`--forecast`), and "
-        "`export/…` needs `--export`. Comments about other codes are never reported, nor are codes "
-        "that your settings turn off.",
+        "fullgraph reports this only if it traced all functions and modules of the file to their "
+        "end, including other execution paths, and reached the whole statement. It checks codes of "
+        "recompiles, and comments without codes, only with a forecast (`--forecast`), and "
+        "`export/…` only with `--export`. Comments about other codes are never reported, nor are "
+        "codes that your settings turn off.",
     ),
     Code(
         "schema",
         Severity.ERROR,
         "A finding about the definition of an operator",
-        "A finding about operator schemas, and about operators of the file that lack something, "
-        "such as a fake kernel.",
+        "A finding about the schema of an operator, or about a part that an operator needs but "
+        "does not have, such as a fake kernel.",
     ),
     Code(
         "schema/invalid",
         Severity.ERROR,
         "torch will refuse this operator definition",
         "A call of `torch.library.define`, `Library.define`, `custom_op` or `triton_op` has a "
-        "schema or a name that it does not accept, so it raises when the file is executed. The "
-        "parser of your torch read the schema, and stopped at the marked token. A schema is "
-        '`"(Tensor x, Tensor(a!) out, int n=1) -> Tensor"`: types before names, `T[]` for lists, '
-        "`T?` for optional values, `(a!)` for a mutated argument, and `-> ()` for nothing. "
-        "Without a schema, `custom_op` makes it from the type annotations of the function.",
+        "schema or a name that torch does not accept, so the call raises when the file is "
+        "executed. The parser of your torch read the schema, and stopped at the marked token. A "
+        'schema is `"(Tensor x, Tensor(a!) out, int n=1) -> Tensor"`: types before names, `T[]` '
+        "for lists, `T?` for optional values, `(a!)` for a mutated argument, and `-> ()` for "
+        "nothing. Without a schema, `custom_op` makes it from the type annotations of the "
+        "function.",
     ),
     Code(
         "schema/no-fake-kernel",
         Severity.INFORMATION,
         "An operator cannot be traced without a fake kernel",
-        "After the file was executed, this operator had neither a fake implementation nor a "
-        "kernel for `Meta` or a composite kernel. Calls work in eager mode, but `torch.compile` "
-        "and `torch.export` cannot know the shapes of its results. Register a function that makes "
-        "empty tensors of the right shape, dtype and device with `torch.library.register_fake`. "
-        "If another module registers one, ignore this code here.",
+        "After the file was executed, this operator had neither a fake implementation nor a kernel "
+        "for `Meta` or a composite kernel. Calls work in eager mode, but `torch.compile` and "
+        "`torch.export` cannot know the shapes of its results. Register a function that makes "
+        "empty tensors of the right shape, dtype and device with `torch.library.register_fake`. If "
+        "another module registers the fake kernel, hide this finding with an ignore comment.",
     ),
     Code(
         "schema/fake-signature",
         Severity.WARNING,
         "A fake kernel has other parameters than its operator",
         "The function that was registered with `register_fake` cannot be called with the arguments "
-        "of the operator, so `torch.compile` and `torch.export` fail to trace calls of it: a graph "
-        "break, or an error. PyTorch leaves out arguments that equal their defaults; a fake kernel "
-        "therefore needs the same defaults as the schema.",
+        "of the operator, so calls of the operator break the graph or raise an error under "
+        "`torch.compile` and `torch.export`. PyTorch leaves out arguments that equal their "
+        "defaults; a fake kernel therefore needs the same defaults as the schema.",
     ),
     Code(
         "schema/unmarked-mutation",
         Severity.INFORMATION,
         "A schema does not mark an argument as mutated",
-        "The operator returns nothing and its schema does not mark an argument as mutated, so the "
-        "compiler may remove its calls. Or its name ends in `_`, as for operators that write to "
-        "their first argument, without a mark in the schema. If it writes to an argument, mark "
-        "it: `Tensor(a!) x` in a schema, `mutates_args` for `custom_op`. Without a mark, the "
-        "results under `torch.compile` are wrong.",
+        "The schema does not mark an argument as mutated, although the operator returns nothing, "
+        "or has a name that ends in `_`, as operators that write to their first argument do. If it "
+        "writes to an argument, mark the argument: `Tensor(a!) x` in a schema, `mutates_args` for "
+        "`custom_op`. Without a mark, the results under `torch.compile` are wrong, and the "
+        "compiler may remove calls of an operator that returns nothing.",
     ),
 )
 
@@ -894,9 +903,9 @@ def codes_page() -> str:
         "",
         "<!-- Generated by `python -m fullgraph.domain.codes`; edit domain/codes.py instead. -->",
         "",
-        "A code stands for everything below it too: `graph-break` selects, ignores or sets the",
-        "severity of `graph-break/GB0059` as well. An id (`GB0059`) stands for its code.",
-        "Where several fit, the whole code decides before the id, and that before a family.",
+        "A code also covers the codes below it: `graph-break` selects, ignores or sets the",
+        "severity of `graph-break/GB0059` as well. An id (`GB0059`) is short for its code.",
+        "If several match, a whole code takes precedence over an id, and an id over a family.",
         "Severities can be changed with the setting `severity`.",
         "",
         "| code | severity | |",

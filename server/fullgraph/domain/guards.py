@@ -27,7 +27,7 @@ def guard_sentences(guard: FoundGuard) -> Iterator[str]:
     if guard.kind == _MARKS and guard.source:
         # A guard on the dimensions that ``mark_dynamic`` marked consists of five conditions on
         # internal attributes, so describe it as a whole.
-        yield f"{in_user_words(guard.source)} has the same dimensions marked as dynamic"
+        yield f"{in_user_words(guard.source)} has the same dimensions marked as dynamic as before"
         return
     for expression in guard.expressions:
         words = condition_in_user_words(expression).replace("\n", " ")

@@ -82,7 +82,7 @@ async def fixed(
         missing = set(request.only) - {report.name for report in now.reports}
         if missing and not applied and not now.problem:
             names = ", ".join(sorted(missing))
-            return Fixed(text, problem=f"it has no function or class {names} to trace.")
+            return Fixed(text, problem=f"the file has no function or class {names} to trace.")
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
         verifier = Verifier(tracer, request, backend=backend, known=now, times=times)

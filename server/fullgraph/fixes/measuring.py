@@ -168,10 +168,10 @@ async def _compare_texts(
     return found[-1] if found else Compared(0, "unverified", reason="The engine did not answer.")
 
 
-_NOTHING = "It was not called a second time."
+_NOTHING = "The compiled code was not called a second time."
 _OF_PROGRAM = (
-    "Its inputs are known only while the whole program runs. Write a probe comment "
-    "above it to measure it."
+    "The inputs of this function are known only while the whole program runs. Write a probe "
+    "comment above the function to measure it."
 )
 
 

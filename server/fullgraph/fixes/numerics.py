@@ -65,7 +65,9 @@ async def judge_numerics(
             verdicts.setdefault(key, NumericsVerdict("unknown", reason=reason))
         elif isinstance(event, Failed):
             verdicts.setdefault((name, 0), NumericsVerdict("unknown", reason=event.reason))
-    missing = NumericsVerdict("unknown", reason="Its inputs are known only while a program runs.")
+    missing = NumericsVerdict(
+        "unknown", reason="The inputs of this function are known only while a program runs."
+    )
     judged = tuple(
         JudgedTarget(
             report.name, probe.inputs, verdicts.get((report.name, report.probe_number), missing)

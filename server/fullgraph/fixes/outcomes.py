@@ -70,9 +70,9 @@ def slow_words(times: CompileTimes | None) -> str:
     time.
     """
     if times is None:
-        return "The compiler did not finish with the changed code or with the original."
+        return "Compiling the original or the changed code did not finish."
     return (
-        f"It does not compile much faster: in {times.after:.1f} s, and the original in "
+        f"The changed code does not compile much faster: {times.after:.1f} s instead of "
         f"{times.before:.1f} s."
     )
 

@@ -52,7 +52,7 @@ def compare_values(
             shorter = min(len(old), len(new))
             old, new = old[:shorter], new[:shorter]
         if len(old) != len(new):
-            words = f"The changed program has {len(new)} values from calls instead of {len(old)}"
+            words = f"Calls in the changed program compute {len(new)} values instead of {len(old)}"
             reason = f"{words}, so its {aspect}s cannot be compared."
             return Compared(0, "unverified", reason=reason)
         scales = _scales_of_calls(old) if aspect == "gradient" else {}

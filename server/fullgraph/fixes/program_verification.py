@@ -232,7 +232,7 @@ class ProgramVerifier:
         if compared.outcome == "differs":
             return Refused(candidate, compared.reason, differs=True), after
         doubt = candidate.gives_up or (
-            "It was verified by the calls of the program, and "
+            "The fix was verified with the calls of the program, and "
             f"{amount(len(compared.cases), 'further call')} with other sizes and values."
         )
         times = _compile_times(before, after) if candidate.compiles_faster else None
@@ -344,7 +344,7 @@ def _judge_run(
     most = before.recompiles - finding.code.startswith("recompile")
     if gone and not appeared and after.recompiles > most:
         recompiles = amount(after.recompiles, "recompile")
-        less = "not fewer" if most < before.recompiles else "more than before"
+        less = "not fewer than before" if most < before.recompiles else "more than before"
         return Judgment(gone, problem=f"The changed program has {recompiles}, {less}.")
     return Judgment(gone, ended, appeared)
 

@@ -172,7 +172,7 @@ class Judgment:
         if self.appeared:
             new = self.appeared[0]
             line = new.range.start.line + 1
-            return f"It adds another finding, on line {line} of the changed text: {new.message}."
+            return f"A new finding appears on line {line} of the changed text: {new.message}."
         return "" if self.gone else "The finding is still there."
 
 

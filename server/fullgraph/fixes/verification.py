@@ -380,7 +380,7 @@ class Verifier:
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _grade_candidate(candidate, compared)
         if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"Code that is now compiled has a guard: {pins[0].message}."
+            grade, doubt = "unsafe", f"The fix compiles code that has a guard: {pins[0].message}."
         if uncompiled and grade == "safe":
             grade, doubt = "unsafe", uncompiled
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
@@ -772,7 +772,7 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if candidate.restricts:
         return "unsafe", candidate.gives_up
     if differs and (candidate.extends or candidate.computes_more):
-        return "unsafe", f"It behaves differently for some sizes or dtypes: {differs[0]}"
+        return "unsafe", f"The new code behaves differently for some sizes or dtypes: {differs[0]}"
     if differs:
         return "unsafe", differs[0]
     if candidate.gives_up:
@@ -786,10 +786,10 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if not candidate.preserves:
         return (
             "unsafe",
-            "It behaves the same for the inputs that were tried; other inputs may differ.",
+            "The new code behaves the same for the tried inputs; other inputs may differ.",
         )
     if not all(one.exact for one in compared):
-        return "unsafe", "Its results differ from the original's in rounding."
+        return "unsafe", "The results differ from the original results by rounding."
     return "safe", ""
 
 

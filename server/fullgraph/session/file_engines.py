@@ -252,7 +252,7 @@ class FileEngines:
         }
         return " ".join(
             f"{amount(number, 'target')} of {name} {'was' if number == 1 else 'were'} not traced: "
-            "the time limit of the file (`file-timeout`) is reached."
+            "the file reached its time limit (`file-timeout`)."
             for name, number in left_out.items()
         )
 

@@ -112,7 +112,7 @@ def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
         return Obstacle(words, "Remove the comment.", in_text=True)
     length = len(unit.document.text)
     if length > LONGEST_TRACED:
-        reason = f"It has {length:,} characters, more than {LONGEST_TRACED:,}."
+        reason = f"The file has {length:,} characters, more than {LONGEST_TRACED:,}."
         return Obstacle(reason, "Analyze the file by command to trace it anyway.", True)
     engine = engines.find_status(unit)
     if engine is None and engines.status.state is SessionState.UNUSABLE:
@@ -123,8 +123,8 @@ def _find_obstacle(session: Session, unit: AnalysisUnit) -> Obstacle:
         return Obstacle("The text has a syntax error.")
     if unit.traces.complete is None:
         next_step = "Analyze the file by command to trace it."
-        return Obstacle("No trace of it has ended.", next_step, by_command=True)
+        return Obstacle("No trace of the file has ended.", next_step, by_command=True)
     return Obstacle(
-        "It has no module with a `forward`, no compiled function and no probe comment.",
+        "The file has no module with a `forward`, no compiled function and no probe comment.",
         "Write a probe comment such as `# fullgraph: f32[4, 16]` above a function.",
     )

@@ -41,7 +41,7 @@ class Indices:
             if self._latest.get(interpreter) is event:
                 self._log(
                     f"The operator index {event.path} cannot be read ({error}): restart the engine "
-                    "to have it made again."
+                    "to create the index again."
                 )
             return
         # Meanwhile, a later index may have been loaded, or the engine may have been closed.

@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import Finding, Fix, Range, Related, RunId, TextE
 
 _RAISES = "trace/eager-error"
 _MISFIT = "probe/invalid"
-_HINT = "Another probe of this target was traced. Change the sizes or dtypes in this probe."
+_HINT = "The target runs with another probe. Change the sizes or dtypes in this probe."
 _EITHER = "The code runs with other inputs: change the probe, or the line that raises."
 
 

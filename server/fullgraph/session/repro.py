@@ -134,9 +134,9 @@ def _explain_missing_script(outcome: ReproOutcome) -> str:
     explain it.
     """
     if outcome.cancelled and outcome.found is None:
-        return "It was cancelled before a script that shows the finding was found."
+        return "Making the repro was cancelled before a script that shows the finding was found."
     if outcome.cancelled:
-        return "It was cancelled before the script was run in a fresh Python."
+        return "Making the repro was cancelled before the script was run in a fresh Python."
     if outcome.found is None:
         return "No script that shows the finding was found in time; raise the time limit."
     return "There was no time left to run the script in a fresh Python; raise the time limit."

@@ -211,7 +211,7 @@ class ReproJobs:
             except asyncio.CancelledError:
                 if not job.cancelled:
                     raise
-                reason = "It was cancelled before it began."
+                reason = "Making the repro was cancelled before it began."
                 outcome = ReproOutcome(job.request.wanted, reason=reason, cancelled=True)
             return await asyncio.to_thread(_write_outcome, job, outcome)
 

@@ -26,7 +26,7 @@ from fullgraph_engine.protocol import (
 
 logger = logging.getLogger(__name__)
 
-_REPORT = "Edit the file to trace it again, and report this with the log of the language server."
+_REPORT = "Edit the file to trace it again, and report this error with the language server's log."
 
 _SAVE_SECONDS = 1.0
 """Minimum seconds between two saves of a run's partial results; doubles with the length of the run.

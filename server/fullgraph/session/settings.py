@@ -247,7 +247,7 @@ class Settings:
         "auto",
         Choice(
             (
-                ("auto", "Fork on Linux, unless the engine uses a GPU, otherwise spawn."),
+                ("auto", "Fork on Linux unless the engine uses a GPU; spawn in all other cases."),
                 ("fork", "Fork a process that has imported torch; fast, but only on Linux."),
                 ("spawn", "Start a new Python for each process; slower."),
             )
@@ -276,11 +276,15 @@ class Settings:
             (
                 (
                     "quick",
-                    "One trace of each function and module, searches for inputs of 1 second, and "
-                    "30 seconds for each file.",
+                    "Trace each function and module once, search for inputs for 1 second, and "
+                    "spend at most 30 seconds on each file.",
                 ),
-                ("normal", "Also dynamic sizes and other paths, without a time limit for files."),
-                ("thorough", "Also forecasts of recompilations."),
+                (
+                    "normal",
+                    "Also trace with dynamic sizes and on other paths, and do not limit the "
+                    "time for a file.",
+                ),
+                ("thorough", "Do the same as `normal`, and also forecast recompilations."),
             )
         ),
         "Amount of work of `fullgraph check` and `fullgraph diff`. Sets the defaults of "
@@ -345,9 +349,9 @@ class Settings:
     trace_nested: bool = _setting(
         True,
         FlagKind(),
-        "Trace each function and module separately, even if the trace of another one in the same "
-        "file calls it. Otherwise this is only done for example inputs that you state, and for "
-        "code that the other traces do not reach.",
+        "Trace each function and module separately, even if another trace in the same file already "
+        "calls it. If off, fullgraph traces separately only with example inputs that you state, "
+        "and for code that the other traces do not reach.",
         option=CommandOption(_CHECKS),
         retraces=True,
     )
@@ -362,9 +366,10 @@ class Settings:
     try_paths: bool = _setting(
         True,
         FlagKind(),
-        "Also trace code that the example inputs do not reach: the other of training and "
-        "evaluation mode, other values of flags and optional arguments, and other branches on the "
-        "data of tensors. This happens last, and only if no trace has reached some lines.",
+        "Also trace code that the example inputs do not reach: in the other mode (training or "
+        "evaluation), with other values of flags and optional arguments, and on other branches "
+        "that depend on tensor data. fullgraph does this last, and only if no trace has reached "
+        "some lines.",
         option=CommandOption(_FILES),
         retraces=True,
     )
@@ -389,7 +394,7 @@ class Settings:
                 ("all", "The `__main__` block and the examples in docstrings."),
                 ("main", "Only the `__main__` block."),
                 ("docstrings", "Only the examples in docstrings."),
-                ("off", "Nothing but what importing the file executes."),
+                ("off", "No code except what runs when the file is imported."),
             )
         ),
         "Code of the file to execute to find example inputs of its functions and modules. It is "
@@ -457,7 +462,7 @@ class Settings:
     program_uncompiled: bool = _setting(
         False,
         FlagKind(),
-        "Also trace the functions and modules of a program that it does not compile.",
+        "Also trace functions and modules that the program does not compile.",
         option=CommandOption(_CHECK),
         feature="program",
         retraces=True,
@@ -475,8 +480,14 @@ class Settings:
         Choice(
             (
                 ("off", "Trace with Dynamo only."),
-                ("aot", "Also make the forward and backward graphs with AOTAutograd."),
-                ("inductor", "Also lower these graphs to kernels with Inductor."),
+                (
+                    "aot",
+                    "Trace with Dynamo, and make the forward and backward graphs with AOTAutograd.",
+                ),
+                (
+                    "inductor",
+                    "Do the same as `aot`, and also lower the graphs to kernels with Inductor.",
+                ),
             )
         ),
         "Compiler for the graphs of each function and module after the trace. Errors, operators "
@@ -528,8 +539,8 @@ class Settings:
             (
                 (
                     "default",
-                    "What other language servers do not know: `torch.ops`, and the arguments of "
-                    "functions written in C++ with their values.",
+                    "Only what other language servers cannot complete: `torch.ops`, and the "
+                    "arguments of functions written in C++ with their values.",
                 ),
                 ("full", "All of `torch`, if no other language server completes it."),
                 ("off", "Nothing."),
@@ -781,7 +792,7 @@ def resolve_settings(*sources: SettingsSource) -> Resolved:
             try:
                 value = declaration.kind.read_value(raw)
             except ValueError as error:
-                kept = "is used" if declaration.field not in values else "stays in force"
+                kept = "is used" if declaration.field not in values else "is still used"
                 now = values.get(declaration.field, declaration.default)
                 problems.append(f"{source.describe_key(key)} {error}; {format_value(now)} {kept}.")
                 continue

@@ -30,8 +30,8 @@ def hidden_warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
     reasons = "; ".join(one.reason for one in hidden)
     where = f" in {status.interpreter}" if status.interpreter else ""
     return sentences(
-        f"torch {status.torch}{where} does not let fullgraph see {words} ({reasons}), so "
-        "these may be missing",
+        f"fullgraph cannot detect {words} with torch {status.torch}{where} ({reasons}), so "
+        "findings about them may be missing",
         "Update fullgraph, or choose an interpreter with a torch that `fullgraph doctor` does not "
         "call degraded.",
     )

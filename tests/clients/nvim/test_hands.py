@@ -340,7 +340,7 @@ def test_the_trace_says_that_the_first_run_goes_on(nvim: Neovim, workspace: Path
     nvim.sees("tracing…", "is being traced for the first time")
     nvim.command("Fullgraph cancel")
     nvim.settled()
-    nvim.sees("o trace of it has ended")
+    nvim.sees("o trace of the file has ended")
     nvim.command("only")
     nvim.lua("vim.cmd.bwipeout()")
 

@@ -57,7 +57,7 @@ def traced_gradients(site: Site) -> Iterator[Candidate]:
                 "Set `trace_autograd_ops`",
                 text,
                 preserves=True,
-                gives_up=f"{_WHOLE_PROGRAM}, and Dynamo calls this experimental.",
+                gives_up=f"{_WHOLE_PROGRAM}, and PyTorch calls the setting experimental.",
             )
 
 

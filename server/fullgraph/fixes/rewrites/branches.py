@@ -396,8 +396,8 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
         "drop-shortcut",
         "Remove the branch that skips code",
         text,
-        gives_up=f"`{site.one_line(small[0])}` may no longer be executed where "
-        f"`{site.one_line(node.test)}`.",
+        gives_up=f"`{site.one_line(small[0])}` is not always executed if "
+        f"`{site.one_line(node.test)}` is true.",
     )
 
 
@@ -416,8 +416,8 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
         "only-eager",
         "Execute the branch only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
-        gives_up="Compiled code never executes it: call the code once uncompiled, if later code "
-        "needs what it sets up.",
+        gives_up="Compiled code never executes the branch. If later code needs its effects, call "
+        "the code once uncompiled.",
     )
 
 

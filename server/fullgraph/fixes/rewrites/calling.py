@@ -61,13 +61,14 @@ def _conversions(kind: str, name: str, guard: GuardFailure) -> Iterator[tuple[st
     ``kind`` is the property that varies between calls: ``stride``, ``dtype``, ``requires_grad``.
     """
     if kind == "stride":
-        gives_up = f"A call with another layout of `{name}` copies it."
+        gives_up = f"Each call copies `{name}` if it is not contiguous."
         yield "{}.contiguous()", f"Pass a contiguous `{name}`", gives_up
     elif kind == "dtype":
+        gives_up = f"Each call converts `{name}`."
         for dtype in (guard.now, guard.was):
-            yield "{}.to(" + dtype + ")", f"Pass `{name}` as `{dtype}`", "Each call converts it."
+            yield "{}.to(" + dtype + ")", f"Pass `{name}` as `{dtype}`", gives_up
     elif kind == "requires_grad":
-        words = f"Pass `{name}` without its gradient"
+        words = f"Pass a detached `{name}`"
         yield "{}.detach()", words, f"`{name}` does not get a gradient from these calls."
         code = "({} if {}.requires_grad else {}.detach().requires_grad_())"
         gives_up = f"The backward pass also computes the gradient of `{name}`."
@@ -231,7 +232,7 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
             "default-argument",
             f"Pass a tensor for `{name}` also where it is None",
             site.replaced(changes),
-            gives_up=f"The caller computes the value for a missing `{name}`.",
+            gives_up=f"The caller computes the default value of `{name}`.",
         )
 
 

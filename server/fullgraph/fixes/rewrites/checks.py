@@ -79,7 +79,7 @@ def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Cand
         "eager-check",
         "Check only in eager mode",
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
-        gives_up="Compiled code does not check.",
+        gives_up="Compiled code does not check the condition.",
         is_same_eagerly=True,
     )
     if checked and node.orelse is None:
@@ -88,7 +88,7 @@ def _rewrite_raise(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Cand
             "assert-async",
             "Check with `torch._assert_async`",
             site.replaced(in_place_of(site, node, new), imports=["torch"]),
-            gives_up=f"It raises RuntimeError, not {name}; on a GPU, later.",
+            gives_up=f"A failed check raises RuntimeError, not {name}, and on a GPU only later.",
         )
 
 
@@ -111,7 +111,7 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
     changed = node.msg is not None and message != code_of(node.msg)
     yield Candidate(
         "assert-tensor",
-        "Assert a tensor, with a constant message",
+        "Assert a condition on tensors, with a constant message",
         site.replaced(in_place_of(site, line, new), imports=["torch"]),
         gives_up="The message does not include values." if changed else "",
     )
@@ -122,7 +122,7 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
         "eager-check",
         "Check only in eager mode",
         site.replaced([(node.test, cst.parse_expression(guarded))], imports=["torch"]),
-        gives_up="Compiled code does not check.",
+        gives_up="Compiled code does not check the condition.",
         is_same_eagerly=True,
     )
 

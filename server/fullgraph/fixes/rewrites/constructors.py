@@ -53,8 +53,8 @@ def moved_to_constructor(site: Site) -> Iterator[Candidate]:
                 (last, cst.FlattenSentinel([last, line])),
             ]
         ),
-        gives_up="Later changes of the attributes that it reads have no effect. A tensor stays on "
-        "the device on which the constructor made it.",
+        gives_up="Later changes of the attributes that the expression reads have no effect. A "
+        "tensor stays on the device on which the constructor made it.",
         loses=("state",),
     )
 

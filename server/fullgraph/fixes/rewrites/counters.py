@@ -116,7 +116,7 @@ def _first_time(
         "not-when-compiling",
         f"Execute code that depends on `{site.code(changed)}` only when not compiling",
         site.replaced([(branch.test, eager_only(branch.test))], imports=["torch"]),
-        gives_up="Compiled code does not execute it.",
+        gives_up="Compiled code does not execute the branch.",
     )
 
 

@@ -643,7 +643,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are derived from recorded calls.",
+                gives_up="The sizes in the fake kernel are derived from recorded calls.",
                 parts=("export",),
             )
             if not formula:
@@ -653,8 +653,8 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
-                gives_up="Its sizes are derived from recorded calls, and the backward pass "
-                "computes it again.",
+                gives_up="The sizes in the fake kernel are derived from recorded calls, and the "
+                "backward pass repeats the forward computation.",
                 parts=("export",),
             )
 

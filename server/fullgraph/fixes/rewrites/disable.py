@@ -46,20 +46,21 @@ _NONSTRICT = _Way(
     "nonstrict-trace",
     "torch._dynamo.nonstrict_trace",
     "Trace `{code}` without Dynamo, with `nonstrict_trace`",
-    "Its side effects happen once, at compilation, and its conditions are decided then.",
+    "Side effects of the call happen only once, at compilation, and its conditions are decided "
+    "then.",
 )
 _IN_GRAPH = _Way(
     "allow-in-graph",
     "torch.compiler.allow_in_graph",
     "Put `{code}` into the graph as it is, with `allow_in_graph`",
-    "Its side effects are not checked, and its result must be a function of tensors.",
+    "Side effects of the call are not checked, and its result must be a function of tensors.",
     suggestion=True,
 )
 _DISABLE = _Way(
     "disable",
     "torch.compiler.disable",
     "Keep `{code}` out of compiled code, in a function of its own",
-    "The graph still breaks here, but only around this call, as the code states.",
+    "The graph still breaks here, but only around this call, and the code makes it explicit.",
     suggestion=True,
 )
 

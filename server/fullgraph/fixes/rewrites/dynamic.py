@@ -35,9 +35,9 @@ _MARKS = {False: "torch._dynamo.mark_dynamic", True: "torch._dynamo.decorators.m
 """Name of the function that marks a size as dynamic. The key is True if the size is 0 or 1 in the
 first call.
 """
-_NEEDS_CONSTANT = "Compiling raises where code needs such a size to be a constant."
-_NEEDS_TO_KNOW = "Compiling raises where code depends on such a size."
-_ALL_DYNAMIC = "All its sizes are dynamic, so the compiled code may be slower."
+_NEEDS_CONSTANT = "Compiling raises an error where code needs a marked size to be a constant."
+_NEEDS_TO_KNOW = "Compiling raises an error where code depends on the value of a marked size."
+_ALL_DYNAMIC = "All sizes in the compiled code are dynamic, so it may be slower."
 _STATIC_PARAMETERS = "torch._dynamo.config.force_parameter_static_shapes = False"
 _STATIC_MODULES = "torch._dynamo.config.force_nn_module_property_static_shapes = False"
 _MOST_PLACES = 4

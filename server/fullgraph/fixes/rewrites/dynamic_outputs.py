@@ -307,7 +307,8 @@ def padded_places(site: Site) -> Iterator[Candidate]:
             "Return a fixed number of indices with `nonzero_static`",
             syntax.replaced(node, code, torch=True),
             gives_up=(
-                "If there are fewer indices, the rest are -1, which the code after it must skip."
+                "If fewer elements are nonzero, the remaining indices are -1, and later code must "
+                "skip them."
             ),
             suggestion=True,
         )

@@ -105,7 +105,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
     if slice_.attributes:
         gives_up += f" It does not set {', '.join(slice_.attributes)}."
     if slice_.calls:
-        gives_up += f" It does not call {', '.join(dict.fromkeys(slice_.calls))} for it."
+        gives_up += f" It does not call {', '.join(dict.fromkeys(slice_.calls))} for this purpose."
     verb = "Print only" if what == ["this output"] else "Execute this only"
     yield Candidate(
         "not-when-compiling",
@@ -336,11 +336,11 @@ def reordered_output(site: Site) -> Iterator[Candidate]:
         if text is not None:
             yield Candidate(
                 "reorder-output",
-                f"Let Dynamo call `{syntax.spelled(name)}` after the graph",
+                f"Delay `{syntax.spelled(name)}` until the compiled graph has run",
                 text,
                 gives_up=(
-                    "In compiled code the output comes after the graph that it was in, for all"
-                    f" calls of `{syntax.spelled(name)}` in the program."
+                    f"In compiled code, all calls of `{syntax.spelled(name)}` in the program run "
+                    "only after the graph around them."
                 ),
             )
 

@@ -46,7 +46,7 @@ def add_checks(site: Site) -> Iterator[Candidate]:
         "check",
         f"State the condition with {spelled}",
         site.replaced(changes, imports=syntax.imports_for(code_of(call.func))),
-        gives_up=f"It raises where `{evidence.check}` is not true.",
+        gives_up=f"The code raises an error if `{evidence.check}` is false.",
         restricts=True,
     )
 

@@ -105,7 +105,7 @@ def _out_of_loops(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
         "compiled-once",
         f"Move `{code_of(call)}` out of the loop",
         _move_line(syntax, outermost, line, new),
-        gives_up="It is compiled even if the loop does not run.",
+        gives_up="`torch.compile` is called even if the loop does not run.",
     )
 
 
@@ -162,7 +162,7 @@ def _to_module(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
     below = outer.with_changes(leading_lines=lines).deep_replace(call, cst.Name(name))
     yield Candidate(
         "compiled-once",
-        f"Compile `{named}` once, when the module is executed",
+        f"Compile `{named}` once, at the top level of the module",
         syntax.site.replaced([(outer, cst.FlattenSentinel([line, below]))]),
-        gives_up="It is compiled when the file is imported.",
+        gives_up="`torch.compile` is called when the file is imported.",
     )

@@ -61,7 +61,7 @@ def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Can
         "not-kept",
         "Compute the cached value in each call",
         site.replaced(changes),
-        gives_up="It is computed in each call, also in eager mode.",
+        gives_up="The value is computed in each call, also in eager mode.",
         loses=("state",),
         extends=True,
     )

@@ -24,7 +24,7 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 SOURCE = re.compile(r"[LG]\['(?P<root>\w+)'\](?P<attributes>(?:\.\w+)*)")
 _CODES = ("recompile/value", "recompile/structure", "recompile/identity")
 _DECORATOR = "torch.compiler.disable"
-_GIVES_UP = "The graph breaks here: the code around it is compiled, and compiled once."
+_GIVES_UP = "The graph breaks here; the code before and after the break is compiled only once."
 _MOST_LEVELS = 3
 """Maximum number of expressions around a mention of the value to try."""
 _Part = cst.BaseExpression | cst.BaseSmallStatement

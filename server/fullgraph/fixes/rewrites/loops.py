@@ -39,7 +39,7 @@ from fullgraph.fixes.site import Replacing, Site
 
 _BOUND = 100
 """Number of iterations in a suggested ``for`` loop, which the user has to adapt."""
-_ALWAYS = f"It always runs {_BOUND} iterations: choose a number that is large enough."
+_ALWAYS = f"The loop always runs {_BOUND} iterations: choose a number that is large enough."
 
 
 def loops(site: Site) -> Iterator[Candidate]:
@@ -125,7 +125,8 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
         "where",
         "Run all iterations, and ignore those after the end of the loop",
         text,
-        gives_up=f"{removed}All iterations are computed, also after `{code_of(node.test)}`.",
+        gives_up=f"{removed}All iterations are computed, even after `{code_of(node.test)}` would "
+        "end the loop.",
         loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
         computes_more=True,
     )
@@ -252,7 +253,8 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         "where",
         "Run all iterations, and choose the first result that is returned",
         site.replaced(changes, imports=["torch"]),
-        gives_up=f"All iterations are computed, also after `{code_of(node.test)}`.",
+        gives_up=f"All iterations are computed, even after `{code_of(node.test)}` would end the "
+        "loop.",
         loses=CHOSEN,
         computes_more=True,
     )

@@ -60,9 +60,9 @@ def divergences(site: Site) -> Iterator[Candidate]:
             code = f"torch.distributions.kl._kl_{family}_{family}"
             yield Candidate(
                 "kl-of-families",
-                f"Call the function that `kl_divergence` calls for two of `{family}`",
+                f"Call the function for two `{family}` distributions instead of `kl_divergence`",
                 syntax.replaced(call.func, code, torch=True),
-                gives_up="It only works for this type of distribution.",
+                gives_up=f"The new code works only for `{family}` distributions.",
             )
         return
 

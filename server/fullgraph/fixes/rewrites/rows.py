@@ -77,7 +77,7 @@ def _by_vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Cand
         "vmap",
         f"Compute all rows of `{size.name}` at once with `torch.vmap`",
         site.replaced(changes, imports=["torch"]),
-        gives_up="It raises if the tensors have different lengths." if zipped else "",
+        gives_up="All tensors must have the same length." if zipped else "",
         extends=True,
         computes_more=zipped,
     )
@@ -297,7 +297,7 @@ def _in_chunks(
         "whole",
         f"Compute all of `{size.name}` at once",
         site.replaced([*removed, (call, whole)]),
-        gives_up="It needs more memory than the computation in parts.",
+        gives_up="The new code needs more memory than the computation in parts.",
         extends=True,
     )
 

@@ -289,9 +289,9 @@ def comparisons(site: Site) -> Iterator[Candidate]:
             asserted = syntax.replaced(call.func, syntax.spelled("torch._assert_async"))
             yield Candidate(
                 "assert-async",
-                "Check this on the device",
+                "Check the condition on the device",
                 asserted,
-                gives_up="A failure is a RuntimeError instead of an AssertionError.",
+                gives_up="A failed check raises RuntimeError instead of AssertionError.",
             )
             continue
         operands = [syntax.operand(arg.value) for arg in call.args]
@@ -315,7 +315,7 @@ def comparisons(site: Site) -> Iterator[Candidate]:
         captured = syntax.with_setting(CAPTURE, [read])
         yield Candidate(
             "compare-as-symbol",
-            "Read the result from a tensor"
+            "Compare tensors and read the result with `.item()`"
             + (", and set `capture_scalar_outputs`" if captured is not None else ""),
             captured if captured is not None else site.replaced([read]),
             gives_up=_CAPTURE_GIVES_UP if captured is not None else "",

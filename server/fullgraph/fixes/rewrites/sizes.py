@@ -25,7 +25,7 @@ _MOST_PLACES = 6
 of them.
 """
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
-_OTHERS_RAISE = "Sizes for which the original raises are accepted."
+_OTHERS_RAISE = "The new code accepts sizes for which the original raises an error."
 
 
 def sizes(site: Site) -> Iterator[Candidate]:
@@ -335,7 +335,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
                 "math-of-size",
                 f"Compute this with `math.{_OF_MATH[name]}`",
                 site.replaced([(call, changed)], imports=["math"]),
-                gives_up="It is a Python number instead of a NumPy number.",
+                gives_up="The result is a Python number instead of a NumPy number.",
                 extends=True,
             )
     for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
@@ -348,7 +348,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
                 "math-of-size",
                 f"Compute this with `torch.{function}`",
                 site.replaced(changes, imports=["torch"]),
-                gives_up="It is a tensor instead of a number.",
+                gives_up="The result is a tensor instead of a number.",
                 extends=True,
             )
 

@@ -44,7 +44,7 @@ def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
     new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
     yield Candidate(
         "where",
-        "Compute both and choose with `torch.where`",
+        "Compute both values and choose with `torch.where`",
         site.replaced([(node, new)], imports=["torch"]),
         gives_up=_GIVES_UP,
         loses=CHOSEN,

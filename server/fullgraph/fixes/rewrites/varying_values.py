@@ -24,7 +24,7 @@ _GLOBAL = re.compile(r"^G\['(?P<name>\w+)'\]$")
 _PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])$")
 _WHOLE = re.compile(r"^(?:True|False|-?\d+)$")
 _FLOAT = re.compile(r"^-?(?:(?:\d+\.\d*|inf|nan)(?:e[-+]?\d+)?|\d+e[-+]?\d+)$")
-_TENSOR = "It becomes a tensor, and code that needs a Python number must call `.item()`."
+_TENSOR = "The value becomes a tensor, and code that needs a Python number must call `.item()`."
 
 _Changes = list[tuple[cst.CSTNode, Change]]
 
