@@ -194,7 +194,7 @@ def test_outcomes_and_messages(project: Project) -> None:
     state = session.section("test_fails_for_a_state_that_differs")
     assert "buffer `running_mean`: " in state
     copied = session.section("test_fails_if_arguments_cannot_be_copied")
-    assert copied.startswith("`numerics=True` calls copies of the function and its arguments")
+    assert copied.startswith("`numerics=True` needs copies of the function and its arguments")
 
 
 @pytest.mark.slow
