@@ -183,7 +183,9 @@ def test_outcomes_and_messages(project: Project) -> None:
     assert "    [0, 3] compiled " in one
     nan = session.section("test_fails_for_nan")
     assert "output: elements that are NaN: compiled 8, eager 0 of 8" in nan
-    assert "`allow_nan=True` accepts" in session.section("test_fails_for_nan_in_eager_mode")
+    assert "pass `allow_nan=True` to accept NaN" in session.section(
+        "test_fails_for_nan_in_eager_mode"
+    )
     dtype = session.section("test_fails_for_another_dtype")
     assert "output: dtype: compiled torch.float64, eager torch.float32" in dtype
     assert "compiled 1, eager 0" in session.section("test_fails_for_another_integer")
