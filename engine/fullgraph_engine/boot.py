@@ -89,9 +89,9 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     except Exception as error:
         send_event(
             "Unusable",
-            reason="The engine does not load in %s: %s: %s."
+            reason="fullgraph cannot load its engine with the interpreter %s: %s: %s."
             % (sys.executable, type(error).__name__, error),
-            next_step="Reinstall fullgraph; its engine is in %s." % _engine_folder(),
+            next_step="Reinstall fullgraph. The files of its engine are in %s." % _engine_folder(),
         )
         return 1
     return int(

@@ -90,7 +90,7 @@ test("a reader clicks through a graph break, its line, its fix and its graphs", 
 
   await view.locator(".strip .cut").first().click();
   const card = view.locator(".card.cut").first();
-  assert.match(await card.locator("h2").innerText(), /`?print`? runs in Python; remove it/);
+  assert.match(await card.locator("h2").innerText(), /Dynamo does not trace `?print`?; remove it/);
   assert.match(await card.innerText(), /Cost: cuts 5 ops into 3 \+ 2/);
   assert.match(await selectedRow(page).innerText(), /^16\s*print\("mean activation"/);
 

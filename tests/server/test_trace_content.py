@@ -82,7 +82,7 @@ async def test_the_course_of_a_target(editor: Any) -> None:
     assert cut["text"] == 'print("here")'
     assert cut["outcome"] == "This line runs in Python; a new graph starts after it."
     assert cut["reproducible"] and not cut["through"]
-    assert cut["title"].startswith("`print` runs in Python; remove it")
+    assert cut["title"].startswith("Dynamo does not trace `print`; remove it")
     assert cut["cost"].startswith("cuts 3 ops into 2 + 1")
     assert cut["explanation"].startswith("Failed to trace builtin operator. Dynamo does not know")
     assert {step["function"] for step in trace["steps"]} == {"Net.forward"}

@@ -51,7 +51,7 @@ def test_a_break_of_the_same_cause_is_short_too() -> None:
 def test_the_words_of_dynamo_are_named_as_such_and_come_last() -> None:
     item = Finding(
         "graph-break/GB0124",
-        "Graph break: `.item()` reads a tensor's value; keep it a tensor",
+        "Graph break: `.item()` reads a tensor's value; keep the value in a tensor",
         PLACE,
         explanation="Dynamo does not support it.",
         evidence=BreakEvidence("Unsupported Tensor.item() call.", "raised", "fullgraph=True"),

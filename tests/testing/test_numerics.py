@@ -183,7 +183,9 @@ def test_outcomes_and_messages(project: Project) -> None:
     assert "    [0, 3] compiled " in one
     nan = session.section("test_fails_for_nan")
     assert "output: elements that are NaN: compiled 8, eager 0 of 8" in nan
-    assert "`allow_nan=True` accepts" in session.section("test_fails_for_nan_in_eager_mode")
+    assert "pass `allow_nan=True` to accept NaN" in session.section(
+        "test_fails_for_nan_in_eager_mode"
+    )
     dtype = session.section("test_fails_for_another_dtype")
     assert "output: dtype: compiled torch.float64, eager torch.float32" in dtype
     assert "compiled 1, eager 0" in session.section("test_fails_for_another_integer")
@@ -194,7 +196,7 @@ def test_outcomes_and_messages(project: Project) -> None:
     state = session.section("test_fails_for_a_state_that_differs")
     assert "buffer `running_mean`: " in state
     copied = session.section("test_fails_if_arguments_cannot_be_copied")
-    assert copied.startswith("`numerics=True` calls copies of the function and its arguments")
+    assert copied.startswith("`numerics=True` needs copies of the function and its arguments")
 
 
 @pytest.mark.slow

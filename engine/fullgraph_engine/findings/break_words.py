@@ -25,14 +25,14 @@ _MOST_NAME = 32
 """Maximum number of characters of a name from the user's code in a first line."""
 
 MOVE = "move it out of the compiled code"
-RUN_EAGER = "check that it runs in eager mode"
+RUN_EAGER = "check that the code runs in eager mode"
 REPORT = "report it to PyTorch"
-KEEP_TENSOR = "keep it a tensor"
+KEEP_TENSOR = "keep the value in a tensor"
 CAPTURE = "keep a tensor, or set `capture_scalar_outputs`"
 
 _SHORTER = {
     MOVE: "move it out",
-    RUN_EAGER: "check it in eager mode",
+    RUN_EAGER: "run the code in eager mode",
     CAPTURE: "set `capture_scalar_outputs`",
 }
 """Shorter forms of the clauses on what to do, used where the description of the break is long."""
@@ -184,6 +184,7 @@ _ATTEMPTS = (
     ),
     (re.compile(r"^Encountered "), ""),
 )
+_NOT_IMPLEMENTED = r"Dynamo does not implement \1 for this type of object"
 _JARGON = (
     (re.compile(r"\s*\((?:\w+Variable|SideEffects|implicit|EXCEPT_HANDLER|STORE_ATTR|\d)\)"), ""),
     (re.compile(r"\bUnspecializedNNModuleVariable\b"), "`nn.Module`"),
@@ -192,10 +193,10 @@ _JARGON = (
     (re.compile(r"\b(\w+)Variable\b"), r"\1"),
     (re.compile(r"\bHOP\b"), "higher order operator"),
     (re.compile(r"^(?:missing|Missing) (?:tp_|sq_|mp_|nb_)?(\w+?)(?:_impl)?(?: override)?$"),
-     r"Dynamo does not implement \1 of this type"),
+     _NOT_IMPLEMENTED),
     (re.compile(r"^(?:missing_)?(?:tp|sq|mp|nb)_(\w+?)(?:_impl)?(?: slot)?(?: not implemented)?$"),
-     r"Dynamo does not implement \1 of this type"),
-    (re.compile(r"^(\w+)_impl not implemented$"), r"Dynamo does not implement \1 of this type"),
+     _NOT_IMPLEMENTED),
+    (re.compile(r"^(\w+)_impl not implemented$"), _NOT_IMPLEMENTED),
     (re.compile(r"^list_richcompare\w*$"), "Dynamo cannot compare these lists"),
     (re.compile(r"\bC tp_(\w+)\b"), r"\1 in C"),
 )  # fmt: skip
@@ -286,7 +287,7 @@ def _builtin_words(found: _BreakFacts) -> BreakWords:
     called = name[1] if name is not None else ""
     if called == "print":
         action = "remove it, or add it to `reorderable_logging_functions`"
-        return BreakWords("`print` runs in Python", action)
+        return BreakWords("Dynamo does not trace `print`", action)
     operation = reading_operation(found.title, found.context)
     if operation:
         return _data_words(found, operation)
@@ -335,7 +336,7 @@ def _context_manager_words(found: _BreakFacts) -> BreakWords:
 
 def _undefined_words(found: _BreakFacts) -> BreakWords:
     name = found.find_name(r"name `([^`]+)`", otherwise="a variable")
-    return BreakWords(f"{name} has no value here", RUN_EAGER)
+    return BreakWords(f"{name} is not defined here", RUN_EAGER)
 
 
 def _fixed_words(what: str, action: str = "") -> Callable[[_BreakFacts], BreakWords]:
@@ -378,21 +379,33 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
     (
         r"logging\.Logger method",
         _fixed_words(
-            "logging runs in Python", "remove it, or add it to `ignore_logging_functions`"
+            "Dynamo does not trace logging",
+            "remove the call, or add it to `ignore_logging_functions`",
         ),
     ),
     (
         "Call to a time function",
-        _fixed_words("a clock is read", "move the call out of the compiled code"),
+        _fixed_words(
+            "Dynamo does not trace calls that read a clock",
+            "move the call out of the compiled code",
+        ),
     ),
     (
         "Graph break under Generic",
-        _fixed_words("Dynamo cannot resume inside this `with` block", "move the break out of it"),
+        _fixed_words(
+            "Dynamo cannot resume inside this `with` block",
+            "move the graph break out of the block",
+        ),
     ),
-    ("Graph break in inlined function", _fixed_words("a called function breaks the graph", MOVE)),
+    (
+        "Graph break in inlined function",
+        _fixed_words("a function called here breaks the graph", MOVE),
+    ),
     (
         "graph break in loop",
-        _fixed_words("Dynamo cannot resume inside this loop", "move the break out of the loop"),
+        _fixed_words(
+            "Dynamo cannot resume inside this loop", "move the graph break out of the loop"
+        ),
     ),
     (
         r"Attempt to trace generator",
@@ -408,7 +421,9 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
     ),
     (
         r"Dynamo (?:cache|recompile) limit exceeded",
-        _fixed_words("this function reached the recompile limit", "make what changes a tensor"),
+        _fixed_words(
+            "this function reached the recompile limit", "keep values that change in tensors"
+        ),
     ),
     (
         r"Excessive RestartAnalysis",
@@ -417,24 +432,28 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
     (
         r"Unsupported Tensor\.backward\(\)",
         _fixed_words(
-            "`.backward()` is not traced", "call it on the output of the compiled function"
+            "Dynamo does not trace `.backward()`", "call it on the output of the compiled function"
         ),
     ),
     (
         r"(?:Unsupported Tensor\.requires_grad_\(\)|requires_grad_\(\) intermediate|returning "
         r"intermediate with requires_grad_)",
         _fixed_words(
-            "`.requires_grad_()` on a computed tensor", "move it out of the compiled code"
+            "`.requires_grad_()` is called on a computed tensor", "move it out of the compiled code"
         ),
     ),
     (
         r"Reconstruction failure",
-        _fixed_words("an object cannot be carried across another break here", "remove that break"),
+        _fixed_words(
+            "Dynamo cannot rebuild an object after another graph break", "remove that graph break"
+        ),
     ),
     (
         r"Fake tensor propagation exception|NotImplementedError/UnsupportedFakeTensor|RuntimeError "
         r"when making fake tensor|TypeError when making fake tensor",
-        _fixed_words("this operator fails on fake tensors", "check it, or register a fake kernel"),
+        _fixed_words(
+            "this operator fails on fake tensors", "check its arguments, or register a fake kernel"
+        ),
     ),
     (
         r"Tensor device mismatch",
@@ -469,7 +488,12 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
         r"Comprehension ",
         _fixed_words("Dynamo cannot resume inside this comprehension", "write it as a loop"),
     ),
-    (r"Data pointer comparison", _fixed_words("the code compares data pointers", MOVE)),
+    (
+        r"Data pointer comparison",
+        _fixed_words(
+            "the code compares data pointers", "move the comparison out of the compiled code"
+        ),
+    ),
     (
         r"copy\.deepcopy\(\)|Attempted to copy\.deepcopy",
         _fixed_words("Dynamo does not trace `copy.deepcopy`", "copy before the compiled code"),

@@ -111,7 +111,7 @@ def skip_finding(skip: Skip, source: SourceText) -> Finding | None:
     if is_skip_without_ops(skip.reason):
         if skip.resumed:
             return None  # a resume function often only returns
-        code, words = "frame-skipped/no-ops", "it does nothing with tensors"
+        code, words = "frame-skipped/no-ops", "it has no tensor operations"
     elif reason.startswith("Attempt to trace generator"):
         if skip.callers:
             # Dynamo compiled this function separately only because it stopped compiling the caller.
@@ -142,12 +142,12 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
     operator around the break, or empty.
     """
     notes = [
-        f"While handling this break, another followed: {later.kind}"
+        f"While Dynamo handled this graph break, another problem occurred: {later.kind}"
         + (f" ({_steady_words(later.explanation)})" if later.explanation else "")
         for later in causes[1:]
     ]
     if operator:
-        notes.insert(0, f"It is inside the higher order operator `{operator}`.")
+        notes.insert(0, f"The code is inside the higher order operator `{operator}`.")
     return tuple(notes)
 
 

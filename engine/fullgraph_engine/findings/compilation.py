@@ -34,8 +34,8 @@ _ERROR_HINTS = (
     ),
     (
         "data-dependent",
-        "The size depends on data. State what is known about it with `torch._check` before this "
-        "line, or compute with a fixed size and a mask.",
+        "The size depends on data. State what is known about the size with `torch._check` before "
+        "this line, or compute with a fixed size and a mask.",
     ),
     (
         "no autograd formula",
@@ -43,7 +43,8 @@ _ERROR_HINTS = (
     ),
     (
         "not implemented for 'Float8",
-        "Convert to a dtype that the operator supports before this line: `x.to(torch.bfloat16)`.",
+        "Before this line, convert the tensor to a dtype that the operator supports: "
+        "`x.to(torch.bfloat16)`.",
     ),
 )
 """Parts of compiler errors, each with a hint for the user."""
@@ -88,8 +89,8 @@ def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Fi
             place = replace(place, range=_line_naming("retain_graph", source, place.range))
         return _finding(
             "backend/donated-buffer",
-            "The compiled backward cannot run here: it reuses saved memory, so the graph cannot be "
-            "retained",
+            "The compiled backward pass reuses saved memory, so `retain_graph` or `create_graph` "
+            "fails here",
             place,
             BackendEvidence("donated-buffer", exception=failure.kind),
             explanation=failure.message,
@@ -102,7 +103,7 @@ def runtime_finding(failure: Failure, source: SourceText, fallback: Range) -> Fi
         place = replace(place, range=_line_naming("create_graph", source, place.range))
     return _finding(
         "backend/error",
-        f"The compiled code raises here, but the same code without AOTAutograd does not: {words}",
+        f"The code raises here only if AOTAutograd compiles it: {words}",
         place,
         BackendEvidence("error", "execution", exception=failure.kind),
         explanation=failure.message if "\n" in failure.message else "",
@@ -115,8 +116,8 @@ def missing_compiler_finding(missing: MissingCompiler, where: Range) -> Finding:
     code = "backend/no-compiler"
     return Finding(
         code=code,
-        message=f"Inductor needs {missing.name} to build kernels for {missing.device}, and this "
-        "machine does not have it",
+        message=f"This machine does not have {missing.name}, which Inductor needs to build kernels "
+        f"for {missing.device}",
         range=where,
         hints=(f"Install it: {missing.install}.",),
         href="https://docs.pytorch.org/docs/stable/torch.compiler.html",
@@ -168,7 +169,7 @@ def _error_finding(error: CompilerError, source: SourceText, fallback: Range) ->
     is_wrapper = error.kind in ("InductorError", "LoweringException") and ": " in original
     words = original if is_wrapper else f"{error.kind}: {first}".removesuffix(": ")
     where = " in the backward pass" if error.backward else ""
-    message = f"{error.stage} cannot compile this{where}: {words}"
+    message = f"{error.stage} cannot compile this code{where}: {words}"
     if error.stage == "execution":
         message = f"The compiled code raises here{where}, but uncompiled code does not: {words}"
     made = _finding(
@@ -196,21 +197,23 @@ def _fallback_finding(place: FindingPlace, calls: list[OperatorFallback]) -> Fin
     if any(dtype.startswith("complex") for dtype in dtypes):
         reason = "Inductor does not generate code for complex numbers"
         hint = (
-            "Compute with `torch.view_as_real` or with separate real and imaginary parts, if this "
-            "part is slow."
+            "If this code is slow, compute with `torch.view_as_real` or with separate real and "
+            "imaginary parts."
         )
     elif any(dtype.startswith("float8") for dtype in dtypes):
         reason = "Inductor does not generate code for this dtype on this device"
-        hint = "Convert to `torch.bfloat16` before the computation."
+        hint = "Convert the tensors to `torch.bfloat16` before the computation."
     else:
         reason = "Inductor does not generate code for this operator"
-        hint = "If this part is slow, express it with operators that Inductor can fuse."
+        hint = "If this code is slow, replace the operator with operators that Inductor can fuse."
     made = _finding(
         "backend/fallback",
         f"Inductor calls PyTorch's own kernel{where} for {shown}",
         place,
         BackendEvidence("fallback", "Inductor", operators=names, backward=bool(where)),
-        explanation=f"{reason}. The operations before and after the call are not fused with it.",
+        explanation=(
+            f"{reason}, and does not fuse the call with the operations before and after it."
+        ),
         hints=(hint,),
     )
     return replace(made, identity=f"{made.identity} {names[0]}")
@@ -219,21 +222,20 @@ def _fallback_finding(place: FindingPlace, calls: list[OperatorFallback]) -> Fin
 def _changed_input_finding(one: ChangedInput, source: SourceText, fallback: Range) -> Finding:
     place = source.locate(one.stack, fallback)
     name = in_user_words(one.name) if one.name else ""
-    subject = f"`{name}`" if name else "An input"
+    subject = f"Input `{name}`" if name else "An input"
     if one.copied:
         message = (
-            f"{subject} is changed in place and needs gradients, so the new value is copied back "
-            "after the compiled graph"
+            f"{subject} requires gradients and is changed in place, so each call copies the new "
+            "value back"
         )
         hint = "Compute a new tensor instead, such as `y = x * 2` for `x.mul_(2)`."
     else:
         message = (
-            f"{subject} comes from outside and is changed in place, so "
-            'mode="reduce-overhead" does not use CUDA graphs'
+            f'{subject} is changed in place, so mode="reduce-overhead" does not use CUDA graphs'
         )
         hint = (
-            "Return a new tensor, or register the tensor as a buffer of the module, whose memory "
-            "does not move."
+            "Return a new tensor, or register the tensor as a buffer of the module. The memory of "
+            "a buffer does not move between calls."
         )
     made = _finding(
         "backend/mutated-input",
@@ -261,12 +263,11 @@ def _repeated_block_finding(block: RepeatedBlock, source: SourceText, fallback: 
         f"{name} is compiled {block.count} times here, {forms}",
         place,
         BackendEvidence("repeated-block", class_name=block.class_name, container=block.container),
-        explanation=f"The graph contains the operators of {block.count} objects of {name}: "
-        f"{block.operators} of {block.all_operators}. Dynamo traces each object, and AOTAutograd "
-        "and Inductor compile it.",
+        explanation=f"{block.operators} of the {block.all_operators} operators in the graph come "
+        f"from {block.count} objects of {name}. Dynamo traces each object, and AOTAutograd and "
+        "Inductor compile each object.",
         hints=(
-            f"Compile each {name} and not the whole model, which is the fastest to compile: "
-            f"{each}.",
+            f"For the fastest compilation, compile each {name} and not the whole model: {each}.",
             "Or keep the model in one graph, and write `@torch.compiler.nested_compile_region` "
             f"above `{block.class_name}.forward`.",
         ),

@@ -29,11 +29,11 @@ from . import compilation
 from .failures import failure_words
 from .places import SourceText
 
-_OUT_OF_MEMORY = "Memory ran out while AOTAutograd and Inductor compiled its graphs."
-_NEEDS_KERNELS = "The compiled graph runs only with kernels that Inductor builds"
+_OUT_OF_MEMORY = "Memory ran out while AOTAutograd and Inductor compiled the graphs."
+_NEEDS_KERNELS = "The graph needs kernels that Inductor builds, and cannot run without them"
 _NEEDS_GPU = (
-    "Inductor compiles code for CUDA only where it finds a GPU, and fullgraph hides GPUs from the "
-    "code that it traces."
+    "Inductor compiles code for CUDA only if it finds a GPU, but fullgraph hides GPUs from the "
+    "traced code."
 )
 
 
@@ -189,7 +189,7 @@ class TargetCompiler:
         elif devices.is_missing_gpu_error(error.message):
             self._reasons.append(_NEEDS_GPU)
         elif "PermissionError" in (error.kind, error.message.partition(": ")[0]):
-            self._reasons.append(f"The sandbox stopped the compiler: {error.message}.")
+            self._reasons.append(f"fullgraph's sandbox stopped the compiler: {error.message}.")
         else:
             return False
         return True

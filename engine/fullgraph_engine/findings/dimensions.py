@@ -24,13 +24,14 @@ the engine made it dynamic to test it.
 """
 
 _STATED_HINTS = (
-    "If the size is fixed, write the number in the probe to remove this finding.",
-    "If it should vary, avoid comparing it with constants or converting it here.",
+    "If the size never varies, write the number in the probe to remove this finding.",
+    "If the size should vary, do not compare it with constants or convert it to a number here.",
 )
 _RETRACED_HINTS = (
     "To allow other sizes, take the size from the input's `shape`, and avoid constants, `int(...)` "
     "and Python branches on it.",
-    "If the size never varies, ignore this: `# fullgraph: ignore[guard/specialized-dimension]`.",
+    "If the size never varies, suppress this finding with the comment "
+    "`# fullgraph: ignore[guard/specialized-dimension]`.",
 )
 _GUIDE = "https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html"
 _INDEPENDENT = "The probe names two independent sizes, `{}` and `{}`."
@@ -151,7 +152,10 @@ def _equal_dimensions(
         message=f"`{one}` must be equal to `{other}`: other sizes recompile",
         range=place.range,
         explanation=_INDEPENDENT.format(*letters),
-        hints=(f"If they are always equal, write `{letters[1]}` for `{letters[0]}` in the probe.",),
+        hints=(
+            f"If the two sizes are always equal, write `{letters[1]}` for `{letters[0]}` in the "
+            "probe.",
+        ),
         stack=place.stack,
         related=related_to(place),
         identity=f"{finding_identity(code, place.range)} {one}",
@@ -160,11 +164,11 @@ def _equal_dimensions(
 
 
 def _origin_in_words(tried: bool, value: str) -> str:
-    return _RETRACED.format(f"fixes it to {value}") if tried else _STATED
+    return _RETRACED.format(f"fixes the size to {value}") if tried else _STATED
 
 
 def _limited_in_words(event: Limit, tried: bool) -> str:
-    limits = f"limits it to {event.low} to {event.high}"
+    limits = f"limits the size to {event.low} to {event.high}"
     return _RETRACED.format(limits) if tried else _STATED
 
 
@@ -227,7 +231,7 @@ def reason_in_words(event: Specialization, name: str) -> str:
     if reason == "find":
         return f"The code needs `{name}` to be equal to another size."
     if reason.startswith("range_refined_to_singleton"):
-        return f"The code's conditions on `{name}` leave only the value {event.value}."
+        return f"The code's conditions on `{name}` allow only the value {event.value}."
     if reason.startswith("solve"):
-        return f"A condition on sizes can only hold for `{name}` = {event.value}."
+        return f"A condition on sizes is true only for `{name}` = {event.value}."
     return f"Dynamo set `{name}` = {event.value} ({reason})."

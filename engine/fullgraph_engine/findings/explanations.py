@@ -112,16 +112,14 @@ class Explainer:
         from ..shapes import OutOfTime, explain_symbol, follow_tape
 
         if tape.note or len(tape.events) > EVENTS:
-            return _unknown_cause(
-                f"there were too many operations on sizes ({EVENTS:,} events and more)"
-            )
+            return _unknown_cause(f"the trace has more than {EVENTS:,} operations on sizes")
         try:
             with self._budget.spend_time():
                 if tape.index not in self._histories:
                     self._histories[tape.index] = follow_tape(tape)
                 explanation = explain_symbol(tape, symbol, kind, self._histories[tape.index])
         except OutOfTime:
-            return _unknown_cause("it would take too long")
+            return _unknown_cause("the search would take too long")
         except Exception as error:
             return _unknown_cause(str(error).strip().split("\n")[0] or type(error).__name__)
         if explanation is None:
@@ -167,7 +165,7 @@ class Explainer:
 
     def _with_checks(self, finding: Finding) -> Finding:
         hints = [
-            "If the result is always the same, write "
+            "If this condition always has the same result, write "
             f"`{question.torch_checks[0]}` or `{question.torch_checks[1]}` before this line."
             for question in self._questions
             if question.frame is not None

@@ -35,7 +35,7 @@ def export_findings(
     if made.failure is not None:
         yield _failure_finding("failed", "torch.export fails here", made.failure, source, fallback)
     if made.strict is not None:
-        words = "torch.export fails here with `strict=True`, but not without it"
+        words = "torch.export fails here with `strict=True`, but not with `strict=False`"
         yield _failure_finding("strict", words, made.strict, source, fallback)
     if made.shapes:
         code = "export/dynamic-shapes"
@@ -54,7 +54,7 @@ def _operator_finding(one: CheckedOperator, source: SourceText, fallback: Range)
     first, _, rest = one.wrong.partition("\n")
     return Finding(
         code=code,
-        message=f"torch.library.opcheck refuses torch.ops.{one.operator}: {first}",
+        message=f"torch.library.opcheck fails for torch.ops.{one.operator}: {first}",
         range=source.header(one.line) if one.line >= 0 else fallback,
         explanation=rest.strip(),
         href="https://docs.pytorch.org/docs/stable/library.html#torch.library.opcheck",
@@ -77,27 +77,31 @@ def _refusal_finding(
     # The size is named as in the most deeply nested function, which may be in a library.
     check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
-        message = f"torch.export cannot decide `{words}`, which depends on data"
+        message = f"torch.export cannot evaluate `{words}`, which depends on data"
         hints = ("Express both branches with `torch.cond` or `torch.where`.",)
         if check:
             hints = (
-                f"If it always holds, write `torch._check({check})` before this line.",
+                f"If this condition is always true, write `torch._check({check})` before this "
+                "line.",
                 *hints,
             )
     elif problem.kind == "constraint":
         sizes = ", ".join(f"`{name}`" for name in _size_words(refusal)) or "a dynamic size"
-        message = f"torch.export cannot leave {sizes} dynamic: the code needs `{words}`"
+        message = f"torch.export cannot keep {sizes} dynamic: the code requires `{words}`"
         check = refusal.words
-        hints = ("Write `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
+        hints = (
+            "Write `Dim.AUTO` or the number in `dynamic_shapes`, or change this line so that it "
+            "does not require the condition.",
+        )
     elif problem.kind == "missing-fake-kernel":
         message = f"torch.ops.{problem.operator} has no fake kernel, which torch.export needs"
-        hints = ("Register one with `torch.library.register_fake`.",)
+        hints = ("Register a fake kernel with `torch.library.register_fake`.",)
     else:
         message = (
-            f"The fake kernel of torch.ops.{problem.operator} disagrees with the real one: "
+            f"The fake kernel of torch.ops.{problem.operator} disagrees with the real kernel: "
             f"{problem.reason}"
         )
-        hints = ("Correct what `torch.library.register_fake` registers.",)
+        hints = ("Correct the function that is registered with `torch.library.register_fake`.",)
     return Finding(
         code=code,
         message=message,

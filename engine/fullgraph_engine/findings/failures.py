@@ -39,7 +39,8 @@ def loss_finding(loss: str, where: Range) -> Finding:
     code = "trace/incomplete"
     return Finding(
         code=code,
-        message=f"Findings may be missing: fullgraph could not record all of this trace: {loss}",
+        message="Findings may be missing, because a part of this trace could not be recorded: "
+        f"{loss}",
         range=where,
         identity=f"{finding_identity(code, where)} {loss}",
     )
@@ -100,7 +101,7 @@ def failure_finding(
     hints = _failure_hints(failure)
     if devices.is_missing_gpu_error(failure.message):
         code = "trace/sandboxed"
-        message = f"fullgraph runs code without a GPU, and this raises: {words}"
+        message = f"fullgraph runs code without a GPU, so this line raises an error: {words}"
         hints = ()
     elif fake and (chosen or needs_data(failure)):
         code = "trace/needs-real-tensors"
@@ -108,11 +109,12 @@ def failure_finding(
         if not needs_data(failure):
             values = "a value" if chosen == 1 else f"{chosen} values"
             message = (
-                f"The trace ends here, after fullgraph chose {values} for fake tensors: {words}"
+                f"The trace ends here, perhaps because fullgraph chose {values} for fake tensors: "
+                f"{words}"
             )
         hints = (
-            "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
-            'real tensors, or set `mode = "real"`.',
+            "Use smaller sizes in the probe or fewer layers in the model, so that fullgraph can "
+            'run the code with real tensors. Or set `mode = "real"`.',
         )
     elif failure.phase == "tracer":
         code = "trace/compile-error"

@@ -151,7 +151,10 @@ class Forecaster:
         if first.failure is not None:
             self._forecast.raised = True
             words = f"{first.failure.kind}: {first.failure.message}".split("\n")[0]
-            self._forecast.note = f"The call raised, so no further calls were tried ({words})."
+            self._forecast.note = (
+                f"The call with the example inputs raised ({words}), so other inputs were not "
+                "tried."
+            )
             return
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be recompiled."
@@ -297,7 +300,9 @@ class Forecaster:
         for _ in range(SETTLING):
             recording = self._trace_change()
             if recording.failure is not None:
-                self._forecast.note = "A second call with the same inputs raised."
+                self._forecast.note = (
+                    "A second call with the same inputs raised, so other inputs were not tried."
+                )
                 return False
             changed = [one for again in recording.recompiles for one in latest_failures(again)]
             if not changed:

@@ -26,7 +26,7 @@ _SIZE_HINTS = (
     "branches on it.",
     "If only a few sizes occur, pad the inputs to them.",
 )
-_VALUE_HINTS = ("Pass it as a tensor, or keep it the same in all calls.",)
+_VALUE_HINTS = ("Pass the value as a tensor, or pass the same value in all calls.",)
 
 
 def every_value_finding(
@@ -51,7 +51,7 @@ def every_value_finding(
         f"The code was called with {change_.first}, then with {calls}, and recompiled each time."
     )
     if of_size and pinned:
-        explanation += " Dynamo made the size dynamic, and this line needs the number."
+        explanation += " Dynamo made the size dynamic, but this line needs the size as a number."
     return Finding(
         code=code,
         message=f"Each new value of `{change_.name}` recompiles `{recompile.function}`",

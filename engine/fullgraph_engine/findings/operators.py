@@ -15,9 +15,9 @@ _HOW = {
 }
 
 _TORCH = ("aten", "prims")
-_OF_TORCH = ("It is PyTorch's own operator, which only PyTorch can tag: report it there.",)
+_OF_TORCH = ("PyTorch defines this operator, so only PyTorch can tag it. Report this to PyTorch.",)
 _OF_OTHERS = (
-    "Define it with `torch.library.custom_op`, which tags it, or pass "
+    "Define the operator with `torch.library.custom_op`, which tags it, or pass "
     "`tags=(torch.Tag.pt2_compliant_tag,)` to `torch.library.define`.",
     "Check the registration with `torch.library.opcheck` before you tag it.",
 )

@@ -140,10 +140,10 @@ def limit_finding(recompile: Recompile, source: SourceText, fallback: Range) -> 
         code=code,
         message=_limit_words(recompile),
         range=where,
-        explanation=f"Change before the last recompile: {always}." if always else "",
+        explanation=f"Values that changed before the last recompile: {always}." if always else "",
         hints=(
             "Keep values that change between calls in a tensor, or outside the compiled code.",
-            f"If you need this many versions, raise `torch._dynamo.config.{limit}`.",
+            f"If you need more compiled versions, increase `torch._dynamo.config.{limit}`.",
         ),
         context="\n".join(_first_line(reason) for reason in recompile.reasons),
         href=GUIDE,
@@ -298,13 +298,13 @@ def _line_range(number: int) -> Range:
 
 _REASONS: dict[GuardFamily, str] = {
     "size": "The code was compiled for one size. At the second size Dynamo makes the dimension "
-    "dynamic, unless the code needs the number.",
-    "tensor": "The code was compiled for tensors with these properties.",
-    "value": "The value became a constant of the compiled code.",
-    "type": "The code was compiled for a value of one type.",
-    "identity": "The code was compiled for exactly this object.",
-    "structure": "The code was compiled for exactly these entries.",
-    "mode": "The code was compiled for this mode.",
+    "dynamic, unless the code needs the size as a number.",
+    "tensor": "The code was compiled for tensors with the earlier properties.",
+    "value": "The earlier value became a constant of the compiled code.",
+    "type": "The code was compiled for a value of the earlier type.",
+    "identity": "The code was compiled for exactly the earlier object.",
+    "structure": "The code was compiled for exactly the earlier entries.",
+    "mode": "The code was compiled for the earlier mode.",
     "other": "A guard of the compiled code failed.",
 }
 _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
@@ -313,12 +313,13 @@ _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
         "fixed sizes.",
     ),
     "tensor": (
-        "Convert inputs to one form before the compiled call: `.to(dtype)`, `.contiguous()`.",
+        "Before the compiled call, convert inputs to one dtype and layout: `.to(dtype)`, "
+        "`.contiguous()`.",
     ),
     "value": ("Keep values that change between calls in a tensor, or outside the compiled code.",),
     "type": ("Pass the same kinds of values on every call, such as an empty tensor for `None`.",),
     "identity": ("Pass the same object in each call.",),
     "structure": ("Stack the entries into one tensor, or keep their number fixed.",),
-    "mode": ("Do not switch the mode between calls, or compile once for each mode.",),
+    "mode": ("Do not switch the mode between calls, or compile the code once per mode.",),
     "other": (),
 }

@@ -532,7 +532,7 @@ class _TargetRun:
             except BaseException as error:
                 words = _one_line(tracing.failure_of(error))
                 return ForecastResult(
-                    note=f"The object or its inputs could not be created: {words}"
+                    note=f"The function, module or example inputs could not be created: {words}"
                 )
             real = self.auto and call.fits_real_tensors()
             if mode is not None:
@@ -550,7 +550,8 @@ class _TargetRun:
 
             if call.unusual:
                 return ForecastResult(
-                    note=f"Skipped: the guessed inputs are unusual ({call.unusual})."
+                    note="Other inputs were not tried, because the guessed inputs are unusual "
+                    f"({call.unusual})."
                 )
             batch = batch_dimensions(call)
             range_ = self.target.range

@@ -49,12 +49,12 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
     notes = []
     if len(told) < len(places):
         notes.append(
-            f"Values are shown for only {len(told):,} of {len(places):,} places in the code, "
+            f"Shapes are shown for only {len(told):,} of {len(places):,} places in the code, "
             "because there are too many."
         )
     if recording.shapes_left_out:
         notes.append(
-            f"{recording.shapes_left_out:,} values are not shown, because there are too many."
+            f"{recording.shapes_left_out:,} shapes are not shown, because there are too many."
         )
     return told, " ".join(notes)
 

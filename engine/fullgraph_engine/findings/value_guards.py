@@ -161,7 +161,7 @@ class _Unsteady:
                 frame,
                 self._mutation_words(of, value, now, frame),
                 "The traced code reads this value and then changes it. The compiled code is only "
-                f"valid while it is {value}, and it is {now} after the call.",
+                f"valid while the value is {value}, but it is {now} after the call.",
             )
         return None
 

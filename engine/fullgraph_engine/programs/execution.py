@@ -139,7 +139,7 @@ class Program(Attribution):
         except Exception as error:  # the package of a backend may raise anything
             if backends.is_registered(name):
                 return f"The backend `{name}` cannot be imported: {texts.type_and_message(error)}."
-            listed = "`torch._dynamo.list_backends()` lists those it has"
+            listed = "`torch._dynamo.list_backends()` lists the available backends"
             return f"torch has no backend `{name}` ({listed})."
         return ""
 
@@ -355,12 +355,12 @@ def stop_words(ending: Ending, seconds: float, called: int) -> str:
     ``seconds`` is how long it ran, and ``called`` the number of compiled callables that it called.
     """
     at = f" at line {ending.line + 1}" if ending.line >= 0 else ""
-    regions = f"{called} compiled region{'' if called == 1 else 's'} had been called by then"
+    regions = f"Until then, it called {called} compiled region{'' if called == 1 else 's'}"
     if ending.how == "time":
-        return f"The program was stopped after {seconds:.0f} s{at}; {regions}."
+        return f"The program was stopped after {seconds:.0f} s{at}. {regions}."
     if ending.how == "quiet":
         return (
-            f"The program was stopped after {seconds:.0f} s{at}, because its compiled regions were "
-            f"called {QUIET_CALLS} more times without compiling anything; {regions}."
+            f"The program was stopped after {seconds:.0f} s{at}, because the last {QUIET_CALLS} "
+            f"calls of each compiled region compiled nothing. {regions}."
         )
     return ""

@@ -212,7 +212,7 @@ def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
     # A call that changes state, such as a counter, has another result each time.
     if isinstance(again, Exception) or not _agree(first, again):
         return ""
-    return "" if _agree(first, compiled) else "its results or gradients differ from eager mode"
+    return "" if _agree(first, compiled) else "results or gradients differ from eager mode"
 
 
 @contextlib.contextmanager

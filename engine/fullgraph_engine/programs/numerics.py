@@ -165,8 +165,8 @@ class Numerics:
         nan, eager_nan = compiled.isnan(), eager.isnan()
         if eager_nan.any() and not self._allow_nan:
             return (
-                f"NaN in {int(eager_nan.sum())} of {eager.numel()} elements in eager mode, which "
-                "hides differences; `allow_nan=True` accepts them",
+                f"{int(eager_nan.sum())} of {eager.numel()} elements are NaN in eager mode, so "
+                "differences may be hidden; pass `allow_nan=True` to accept NaN",
                 infinite,
             )
         if not torch.equal(nan, eager_nan):
@@ -239,9 +239,9 @@ def _compare_floats(
     wrong = int((errors > allowed).sum())
     whole = f"{wrong} of {eager.numel()} elements differ"
     against = "float64" if exact is not None else "eager mode"
-    limit = f"largest error {largest:.3g} compared with {against}, allowed {allowed:.3g}"
+    limit = f"largest error {largest:.3g} compared with {against}, allowed error {allowed:.3g}"
     if exact is not None:
-        limit += f"; the error of eager mode is {float(eager_errors.max()):.3g}"
+        limit += f"; the largest error of eager mode is {float(eager_errors.max()):.3g}"
     shown = [
         f"    [{', '.join(map(str, index))}] compiled {_number(compiled[index])}, "
         f"eager {_number(eager[index])}"
@@ -313,8 +313,8 @@ def _copy(function: Any, calls: Sequence[Call]) -> tuple[Any, Any]:
         function, calls, captured = copy.deepcopy((function, list(calls), captured), memo)
     except Exception as error:
         raise Uncopyable(
-            "`numerics=True` calls copies of the function and its arguments, and they cannot be "
-            f"copied: {texts.type_and_message(error)}."
+            "`numerics=True` needs copies of the function and its arguments, but copying them "
+            f"failed: {texts.type_and_message(error)}."
         ) from error
     return _replace_captured(function, captured), calls
 

@@ -54,8 +54,8 @@ _MOST_PATHS = 40
 """Maximum number of files for which one run of a program reports findings."""
 
 _ARGUMENTS = (
-    "If it needs arguments, write them in a comment, `# fullgraph: run(--steps 2)`, or on the "
-    "command line: `fullgraph check -- train.py --steps 2`."
+    "If the program needs arguments, write them in a comment, `# fullgraph: run(--steps 2)`, or on "
+    "the command line: `fullgraph check -- train.py --steps 2`."
 )
 _FAKE = {
     "gpu": (
@@ -63,23 +63,25 @@ _FAKE = {
         "in a real run, but values are made up and gradients are not computed."
     ),
     "memory": (
-        "The program needs more memory than it may use, so it ran on fake tensors: sizes and "
-        "dtypes are as in a real run, but values are made up. The setting `memory-limit` gives it "
-        "more."
+        "The program needs more memory than the setting `memory-limit` allows, so it ran on fake "
+        "tensors: sizes and dtypes are as in a real run, but values are made up."
     ),
 }
-_NOT_COMPILED = "AOTAutograd and Inductor did not compile it, because it has fake tensors."
-_NO_BACKEND = "The backend `{}` was not used, because it cannot compile for fake tensors."
+_NOT_COMPILED = (
+    "AOTAutograd and Inductor did not compile its graphs, because they have fake tensors."
+)
+_NO_BACKEND = "The backend `{}` was not used, because it cannot compile graphs with fake tensors."
 _STOPPED_COMPILING = "The program was stopped while a graph was being compiled."
-_STOPPED = "the program stopped before it compiled it"
+_STOPPED = "the program stopped before it compiled this code"
 _CODES_OF_REGION = ("backend/error", "backend/repeated-block")
-_NEVER_CALLED = "never called while the program ran"
+_NEVER_CALLED = "the program never called this compiled function"
+_STOPPED_FIRST = "the program was stopped before it called this compiled function"
 _NOT_CALLED: dict[ProgramEnd, str] = {
-    "raised": "not called before the program raised",
-    "exited": "not called before the program exited",
-    "time": "not called before the program was stopped",
-    "quiet": "not called before the program was stopped",
-    "killed": "not called before the program was stopped",
+    "raised": "the program raised before it called this compiled function",
+    "exited": "the program exited before it called this compiled function",
+    "time": _STOPPED_FIRST,
+    "quiet": _STOPPED_FIRST,
+    "killed": _STOPPED_FIRST,
 }
 _NOWHERE = Range(Position(-1, 0), Position(-1, 0))
 
@@ -427,7 +429,7 @@ class _File:
         if region.calls:
             code = "compile/no-graph"
             times = "once" if region.calls == 1 else f"{region.calls} times"
-            words = f"`{region.name}` was called {times}, but no graph of it was compiled"
+            words = f"`{region.name}` was called {times}, but Dynamo compiled no graph for it"
         elif self.whole.ending.how == "finished":
             code = "compile/never-called"
             words = f"`{region.name}` is compiled here, but the compiled object is never called"

@@ -289,8 +289,8 @@ def _find_needed_events(
     note = ""
     if replays_left <= 0:
         note = (
-            "Some steps may not be needed, because the search stopped at its limit of "
-            f"{_MAX_REPLAYS} replays."
+            "Some of these lines may not matter, because the search for them stopped at its limit "
+            f"of {_MAX_REPLAYS} replays."
         )
     return [numbers[at] for at in kept], note
 
@@ -417,9 +417,9 @@ def _explanation_text(
         case "equal":
             fact_words = f"{name} became equal to `{value}`"
         case "guard":
-            fact_words = f"{name} got the condition `{value}`"
+            fact_words = f"{name} was guarded by `{value}`"
         case _:
-            fact_words = f"{name} was narrowed to {value}"
+            fact_words = f"{name} was limited to the range {value}"
     line = f" at {line_of(last)}" if last.frame is not None else ""
     code = f" in `{last.code}`" if last.code else ""
     operator = f" ({last.operator})" if last.operator else ""

@@ -139,9 +139,9 @@ def _describe_condition(
         for item in about
     )
     text = (
-        f"The value of `{shown}` is needed{line}{f' in `{code}`' if code else ''}, but depends on "
-        f"data{f'; {origin}' if origin else ''}. "
-        f"Write `{torch_checks[0]}` or `{torch_checks[1]}` before it."
+        f"The code needs the value of `{shown}`{line}{f' in `{code}`' if code else ''}, but this "
+        f"value depends on data{f': {origin}' if origin else ''}. "
+        f"Write `{torch_checks[0]}` or `{torch_checks[1]}` before this code."
     )
     return DataDependentCondition(shown, frame, code, about, torch_checks, text)
 

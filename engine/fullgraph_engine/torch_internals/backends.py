@@ -15,7 +15,7 @@ INDUCTOR_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompil
 BACKEND_WRAPPER = internal("backends", _COMPILE_IN_FILE, "torch", "_TorchCompileWrapper")
 REGISTERED_BACKENDS = internal(
     "repros",
-    "backends that installed packages register, in repros",
+    "repros with backends that installed packages register",
     "torch._dynamo.backends.registry",
     "_BACKENDS",
 )

@@ -57,7 +57,7 @@ RESTART_ANALYSIS = Internal(
 Later releases do not need it, so it is not in :data:`INTERNALS`.
 """
 UNSUPPORTED = internal(
-    "breaks", "place and reason of a graph break, with columns", _EXC, "Unsupported.__init__"
+    "breaks", "line, column and reason of each graph break", _EXC, "Unsupported.__init__"
 )
 USER_ERROR = internal(
     "breaks", "graph breaks caused by errors in the user's code", _EXC, "UserError.__init__"

@@ -54,7 +54,9 @@ def list_hooks() -> tuple[Hook, ...]:
             "torch/_dynamo/graph_break_registry.json",
             count > 0,
             "numbers of graph breaks and links to their pages",
-            f"{count} break types" if count else "not shipped with this torch: slugs are used",
+            f"{count} break types"
+            if count
+            else "this torch does not have the file, so graph breaks have words instead of numbers",
         )
     )
     return tuple(found)
@@ -68,5 +70,6 @@ def find_degraded_facts() -> tuple[Degraded, ...]:
         if internal.find_spelling() is None:
             missing_names.setdefault(internal.fact, []).append(internal.name)
     return tuple(
-        Degraded(fact, f"it has no {', no '.join(names)}") for fact, names in missing_names.items()
+        Degraded(fact, f"this torch does not have {', '.join(names)}")
+        for fact, names in missing_names.items()
     )

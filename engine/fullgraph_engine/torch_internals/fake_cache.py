@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .binding import Internal, Spelling
 
-_PURPOSE = "results of operators for fake tensors, which later traces reuse"
+_PURPOSE = "reuse of the results of operators on fake tensors in later traces"
 
 MAKE_CACHE_ENTRY = Internal(
     "fake tensors",

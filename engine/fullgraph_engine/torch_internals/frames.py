@@ -19,7 +19,9 @@ from .binding import Internal, Spelling, internal
 _CF = "torch._dynamo.convert_frame"
 _SC = "torch._dynamo.symbolic_convert"
 
-COMPILE = internal("graphs", "which functions Dynamo compiled, and its errors", _CF, "_compile")
+COMPILE = internal(
+    "graphs", "functions that Dynamo compiled, and errors of the compilation", _CF, "_compile"
+)
 SKIP = Internal(
     "skips",
     "skipped functions, with the reason",
@@ -46,7 +48,7 @@ TRANSLATOR = internal(
 )
 OPCODES = internal(
     "values",
-    "instructions of symbolic interpreters",
+    "bytecode instructions that Dynamo traces",
     _SC,
     "InstructionTranslatorBase.dispatch_table",
 )

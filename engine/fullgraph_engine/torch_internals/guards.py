@@ -16,14 +16,16 @@ BUILD_TREE = internal("guards", "guards", _GUARDS, "CheckFunctionManager.__init_
 FORMAT_GUARD = internal("guards", "source lines of guards", _GUARDS, "get_verbose_code_parts")
 RELATIONAL = internal(
     "guards",
-    "counting each guard that relates several values once",
+    "number of guards, without counting a guard on several values twice",
     "torch._C._dynamo.guards",
     "RelationalGuard",
 )
-PROFILE_TREE = internal("speed", "speed: no timing of guards", _GUARDS, "profile_guard_manager")
+PROFILE_TREE = internal(
+    "speed", "faster traces: do not time guards", _GUARDS, "profile_guard_manager"
+)
 FUNCTION_NAME = internal(
     "speed",
-    "speed: no function names for debug logs",
+    "faster traces: do not look up function names for debug logs",
     "torch._dynamo.symbolic_convert",
     "get_funcname",
 )

@@ -105,7 +105,7 @@ def prove() -> tuple[Degraded, ...]:
                 if loss or not _is_seen(statement, recording):
                     found.setdefault(statement.fact, []).append(statement.what + suffix)
     return tuple(
-        Degraded(fact, f"not seen in a test program: {', '.join(what)}")
+        Degraded(fact, f"a test program did not show {', '.join(what)}")
         for fact, what in found.items()
     )
 
@@ -139,7 +139,7 @@ def _proof_calls(
             _Statement("graphs", "graphs", lambda r: len(r.graphs) == 3 and r.op_count > 3),
             _Statement(
                 "graphs",
-                "the line of an op",
+                "the line of an operator",
                 lambda r: r.graphs[0].ops[0].stack[-1].line == _line_of("x = x + 1"),
             ),
             _Statement(
@@ -187,11 +187,7 @@ def _proof_calls(
     )
     yield (
         lambda: _trace_two_calls(program["branches"], torch.ones(4), limit=1),
-        (
-            _Statement(
-                "recompiles", "the limit of recompiles", lambda r: bool(r.recompiles[0].limit)
-            ),
-        ),
+        (_Statement("recompiles", "the recompile limit", lambda r: bool(r.recompiles[0].limit)),),
     )
     yield (
         lambda: _trace_call(program["fixes_size"], x := torch.ones(4, 3), dynamic=[(x, 0)]),

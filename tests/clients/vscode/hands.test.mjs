@@ -77,7 +77,7 @@ test("hover says why, and leads to the trace", LONG, async () => {
   const words = await user.hover(user.squiggles().first(), "Full text");
   assert.match(words, /Hint/);
   // What to do comes first, then the cost, then the words of Dynamo.
-  const order = ["Graph break: `print` runs in Python; remove it", "Cost: ", "Dynamo: "];
+  const order = ["Graph break: Dynamo does not trace `print`; remove it", "Cost: ", "Dynamo: "];
   const places = order.map((part) => words.indexOf(part));
   assert.ok(places.every((place, index) => place > (index ? places[index - 1] : -1)), words);
   assert.match(words, /Trace/);
@@ -113,7 +113,7 @@ test("the lens counts, and opens the trace view", LONG, async () => {
 test("a break's card says what to do, folds the words of Dynamo, and has buttons", LONG, async () => {
   const view = await user.traceView();
   const card = view.locator(".card.cut").first();
-  assert.match(await card.locator("h2").textContent(), /^Break: print runs in Python; remove it/);
+  assert.match(await card.locator("h2").textContent(), /^Break: Dynamo does not trace print; remove it/);
   assert.match(await card.locator(".cost").textContent(), /^Cost: .*ops?/);
   const fold = card.locator("details");
   assert.equal(await fold.locator("p").isVisible(), false);

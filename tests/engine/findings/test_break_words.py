@@ -80,7 +80,7 @@ LINES = [
     (
         Cause(PRINT, context="builtin print [<class 'x.TensorVariable'>] False"),
         "print(x)",
-        "Graph break: `print` runs in Python; remove it, or add it to "
+        "Graph break: Dynamo does not trace `print`; remove it, or add it to "
         "`reorderable_logging_functions`",
     ),
     (
@@ -92,7 +92,7 @@ LINES = [
     (
         Cause(DATA, context="aten.equal.default"),
         "",
-        "Graph break: `equal` returns a number that depends on data; keep it a tensor",
+        "Graph break: `equal` returns a number that depends on data; keep the value in a tensor",
     ),
     (
         Cause("Call to `torch._dynamo.graph_break()`"),
@@ -102,8 +102,8 @@ LINES = [
     (
         Cause("Observed exception", context="raised exception ValueError([])"),
         "raise ValueError",
-        "Graph break: the code raises `ValueError` when it is traced; check that it runs in eager "
-        "mode",
+        "Graph break: the code raises `ValueError` when it is traced; check that the code runs in "
+        "eager mode",
     ),
 ]
 

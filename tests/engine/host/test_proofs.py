@@ -11,7 +11,7 @@ import pytest
 from fullgraph_engine.host import proofs
 from fullgraph_engine.protocol.facts import Degraded
 
-NOT_SEEN = Degraded("guards", "not seen in a test program: a guard")
+NOT_SEEN = Degraded("guards", "a test program did not show a guard")
 
 
 class Stub:

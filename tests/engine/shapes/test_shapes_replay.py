@@ -315,7 +315,7 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
     assert question.frame is not None
     assert question.frame.line == line("# asked")
     assert question.torch_checks == ("torch._check(n == 7)", "torch._check(n != 7)")
-    assert question.text.startswith("The value of `n == 7` is needed at line")
+    assert question.text.startswith("The code needs the value of `n == 7` at line")
     assert "`n` comes from" in question.text
 
 
