@@ -408,7 +408,7 @@ class Engine(AnyEngine):
             self._set_status(
                 EngineState.STARTING,
                 f"{self.interpreter} has been importing torch for {LONG_IMPORT:.0f} seconds.",
-                f"Wait for it, or find out what it does with `{self._import_command}`.",
+                f"Wait for the import, or find out why it is slow with `{self._import_command}`.",
             )
 
     @property
