@@ -123,7 +123,7 @@ def test_a_check_against_its_own_report_and_with_one_more(command_line: CommandL
     again = command_line.check("--baseline", "known.json", "model.py")
     assert again.status == 0, again.err
     assert "GB0025" not in again.out
-    assert "No new findings; " in again.out and "1 finding of the baseline not shown" in again.out
+    assert "No new findings; " in again.out and "1 finding hidden by the baseline" in again.out
 
     model = model.replace("print(x)", "print(x), x")
     command_line.write("model.py", model + script(*(FindingFound(0, one) for one in (BREAK, more))))
@@ -141,7 +141,9 @@ def test_a_baseline_that_is_not_there_or_would_be_overwritten(command_line: Comm
     assert missing.err == "error: Cannot read known.json: No such file or directory.\n"
     known = command_line.write("known.json", '{"version": 1, "files": []}')
     same = command_line.check("--baseline", "known.json", "--output", "./known.json", "model.py")
-    assert same.status == 2 and "would then contain only new findings" in " ".join(same.err.split())
+    assert same.status == 2 and "would be overwritten with only the new findings" in " ".join(
+        same.err.split()
+    )
     assert known.read_text() == '{"version": 1, "files": []}'
 
 
@@ -194,7 +196,7 @@ def test_a_project_adopts_the_check_in_one_command(command_line: CommandLine) ->
     ]
     command_line.write("pyproject.toml", "[tool.fullgraph]\nbaseline = 'known.json'\n")
     ran = command_line.check("model.py")
-    assert ran.status == 0 and "2 findings of the baseline not shown" in ran.out
+    assert ran.status == 0 and "2 findings hidden by the baseline" in ran.out
 
 
 def test_entries_of_other_files_and_what_people_wrote_stay(command_line: CommandLine) -> None:
@@ -220,7 +222,7 @@ def test_findings_that_are_gone_are_counted(command_line: CommandLine) -> None:
     command_line.write("model.py", MODEL.replace("print", "x, print") + traced_net(ITEM))
     ran = command_line.check("--baseline", "known.json", "model.py")
     assert ran.status == 0
-    assert "1 of the baseline not found any more (remove with --update-baseline)" in ran.out
+    assert "1 finding of the baseline no longer found (remove with --update-baseline)" in ran.out
 
 
 def test_a_target_that_was_not_traced_keeps_its_entries(command_line: CommandLine) -> None:
@@ -229,7 +231,7 @@ def test_a_target_that_was_not_traced_keeps_its_entries(command_line: CommandLin
     late = TargetDone(0, TargetReport("Net", "module", on(1, 6, 9), "timeout"))
     command_line.write("model.py", MODEL.replace("print", "x, print") + script(late))
     ran = command_line.check("--baseline", "known.json", "model.py")
-    assert "of the baseline not found any more" not in ran.out
+    assert "of the baseline no longer found" not in ran.out
     update(command_line, "model.py")
     assert [entry["code"] for entry in entries(command_line)] == [ITEM.code]
 
@@ -264,8 +266,8 @@ def test_an_allowance_accepts_a_number_of_findings(
     [
         ('<<<<<<< HEAD\n{"baseline": 1}\n', "has conflict markers of git"),
         ('{"baseline": 9, "files": {}}', "has version 9 of the baseline format"),
-        ('{"baseline": 1, "files": {"model.py": [{"code": "x"}]}}', "misses 'message'"),
-        ('{"baseline": 1, "files": []}', "correct or remove it"),
+        ('{"baseline": 1, "files": {"model.py": [{"code": "x"}]}}', "lacks the key 'message'"),
+        ('{"baseline": 1, "files": []}', "correct or remove the entry"),
     ],
 )
 @pytest.mark.parametrize("flag", [(), ("--update-baseline",)])

@@ -83,7 +83,7 @@ COSTS = [
     ),
     (
         BreakCost("f", eager=("f", "g"), dropped=34, sync="bool(Tensor)", syncs=3),
-        "runs `f` and `g` in eager mode (34 ops traced before it), "
+        "runs `f` and `g` in eager mode (34 ops traced before the break), "
         "syncs with the device 3 times (`bool(Tensor)`)",
     ),
     (BreakCost("f", cuts=(GraphCut("f", 7, 0),)), "does not split a graph, cheap"),
@@ -113,7 +113,7 @@ def test_a_page_says_all_of_a_cost() -> None:
         "**Cost of this graph break** in one call of `Net`, reached 2 times\n\n"
         "- waits 2 times for the device: `Tensor.item()`\n"
         "- in `f`: cuts 5 ops into 2 + 3\n"
-        "- in `g`: 9 ops after it, none before it, 2 times\n"
+        "- in `g`: 9 ops after the break, none before, 2 times\n"
         "- 2 resume functions with 30 guards"
     )
 

@@ -395,7 +395,7 @@ def test_a_named_file_is_always_traced_and_never_silent(command_line: CommandLin
     command_line.write("a.py", "x = 1\n")
     command_line.write("b.py", "\n  \n")
     ran = command_line.check("a.py", "b.py")
-    assert "a.py\n  Nothing to trace: there is no module class" in ran.out
+    assert "a.py\n  Nothing to trace: the file has no nn.Module class" in ran.out
     assert "b.py\n  The file is empty: there is nothing to trace." in ran.out
     assert ran.status == 0
 
@@ -632,7 +632,7 @@ def test_what_a_torch_does_not_show_is_never_a_clean_check(
     assert "breaks unknown" in ran.out and "no breaks" not in ran.out
     told = "fullgraph cannot detect" in ran.err
     assert told == (status == 2), ran.err
-    assert told == ("No findings in what could be checked" in ran.out), ran.out
+    assert told == ("No findings in the code that could be checked" in ran.out), ran.out
     if told:
         assert "it has no name for them" in ran.err and "`fullgraph doctor`" in ran.err
 

@@ -97,7 +97,7 @@ def test_comments_stay_if_the_trace_was_late_or_the_file_is_read_only(
 
 def test_standard_input_is_not_fixed(command_line: CommandLine) -> None:
     ran = command_line.check("--fix", "-")
-    assert ran.status == 2 and "standard input cannot be changed" in ran.err
+    assert ran.status == 2 and "fullgraph cannot write to standard input" in ran.err
 
 
 # -- the baseline -------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_markdown_lists_findings_by_file(command_line: CommandLine) -> None:
     command_line.write("clean.py", model())
     ran = command_line.check("--format", "markdown", "a.py", "clean.py", "gone.py")
     assert ran.out.startswith(
-        "### `torch.compile`: **1 error and 1 warning** in what could be checked\n"
+        "### `torch.compile`: **1 error and 1 warning** in the code that could be checked\n"
     )
     assert "- **could not be checked**: `gone.py does not exist; check the path.`" in ran.out
     assert "#### `a.py`" in ran.out and "clean.py`\n" not in ran.out
@@ -129,4 +129,4 @@ def test_an_html_report_says_what_could_not_be_checked(command_line: CommandLine
     command_line.write("a.py", model())
     page = command_line.check("--format", "html", "a.py", "gone.py").out
     assert '<p class="error">gone.py does not exist; check the path.</p>' in page
-    assert "<strong>No findings</strong> in what could be checked" in page
+    assert "<strong>No findings</strong> in the code that could be checked" in page

@@ -251,8 +251,8 @@ def test_a_file_that_every_worker_is_lost_with(tmp_path: Path, line: CommandLine
     errors = file_errors(out.decode())
     assert errors.pop("bad.py")
     sentence = (
-        "src/m0.py could not be traced. 2 workers ended while tracing it. Look at the logs of "
-        "the workers; their memory may be too small."
+        "src/m0.py could not be traced. 2 workers ended while tracing the file. Look at the logs "
+        "of the workers; their memory may be too small."
     )
     assert errors == {"m0.py": sentence}
     assert f"error: {sentence}\n" in err.decode()
@@ -348,12 +348,12 @@ def test_a_worker_without_the_file_or_with_another(tmp_path: Path, line: Command
     step = "Workers need the same files at the same paths as this command."
     worker = r"Worker tcp://127\.0\.0\.1:\d+"
     assert re.fullmatch(
-        rf"src/m4.py could not be traced. {worker} lacks the file: Cannot read .*/m4.py: No such "
+        rf"src/m4.py could not be traced. {worker} reports: Cannot read .*/m4.py: No such "
         rf"file or directory. {step}",
         errors["m4.py"],
     )
     assert re.fullmatch(
-        rf"src/m5.py could not be traced. {worker} has different content in .*/m5.py. {step}",
+        rf"src/m5.py could not be traced. {worker} has a different version of .*/m5.py. {step}",
         errors["m5.py"],
     )
     assert command.returncode == 2 and sorted(errors) == ["bad.py", "m4.py", "m5.py"]
@@ -361,7 +361,7 @@ def test_a_worker_without_the_file_or_with_another(tmp_path: Path, line: Command
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [("0.0.1", "has fullgraph 0.0.1, and"), ("", "cannot import fullgraph, and")],
+    [("0.0.1", "has fullgraph 0.0.1, but"), ("", "cannot import fullgraph, but")],
 )
 def test_workers_with_another_fullgraph(
     tmp_path: Path, line: CommandLine, version: str, words: str
@@ -422,9 +422,9 @@ class OneAnswer(Cluster):
     ("own", "other", "words"),
     [
         ("a = 1\n", "a = 1\n", ""),
-        ("a = 1\n", "a = 2\n", "has different content in"),
-        ("a = 1\n", None, "lacks"),
-        (None, "a = 1\n", "has different content in"),
+        ("a = 1\n", "a = 2\n", "has a different version of"),
+        ("a = 1\n", None, "does not have"),
+        (None, "a = 1\n", "has a different version of"),
         (None, None, ""),
     ],
 )

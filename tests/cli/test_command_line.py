@@ -124,12 +124,15 @@ def test_arguments_of_check(
         ("check a.py --no-mode", "There is no option or argument --no-mode"),
         ("check a.py --format yaml", "'yaml' is not one of text, json, sarif, github"),
         ("check a.py --time-budget 3", "There is no option or argument --time-budget"),
-        ("check a.py -o a.json --baseline ./a.json", "would then contain only new findings"),
+        ("check a.py -o a.json --baseline ./a.json", "would be overwritten with only the new"),
         ("show graph", "are required: FILE[:LINE|::TARGET]"),
         ("repro a.py:1 --backend tvm", "'tvm' is not one of"),
-        ("repro a.py:1 --backend inductor --code guard", "A failure of a backend has no code"),
+        (
+            "repro a.py:1 --backend inductor --code guard",
+            "The failure of a backend has no finding code",
+        ),
         ("record --nope python", "There is no option or argument --nope"),
-        ("record -q", "Name the command to run"),
+        ("record -q", "Give the command of the program"),
         ("chekc a.py", "invalid choice: 'chekc'"),
     ],
 )

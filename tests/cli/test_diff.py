@@ -208,7 +208,7 @@ def test_a_target_that_one_side_recorded_in_part() -> None:
     assert "  f: breaks 1 → 2 · incomplete in old\n" in difference_text(more)
     less = compare(report(ran(), found()), report(ran(), lossy))
     assert [one.kind for one in findings(less)] == ["new", "unknown"]
-    reason = "not computed in new: Findings may be missing."
+    reason = "not checked in new: Findings may be missing."
     assert f"unknown  1 finding only in old, {reason}" in difference_text(less)
 
 
@@ -228,8 +228,8 @@ def test_numbers_that_one_torch_cannot_tell() -> None:
     assert unknown.missing_counts == (MissingCount("new", "breaks", 1),)
     text = difference_text(unknown)
     assert (
-        "note: torch 2.13.0 (new) does not let fullgraph see breaks: not compared in 1 target."
-        in text
+        "note: fullgraph cannot count breaks with torch 2.13.0 (new), and did not compare "
+        "them in 1 target." in text
     )
     more = compare(report(ran(ops=3)), blind)
     assert "  f: ops 3 → 9 · breaks 1 → unknown\n" in difference_text(more) + "\n"
@@ -420,7 +420,7 @@ def test_a_revision_and_the_files_as_they_are(repository: CommandLine) -> None:
     ran = repository.run("diff", *flags, str(repository.folder / "src" / "model.py"))
     assert ran.status == 1
     assert "1 new warning; 1 target, 1 differs.\n" in ran.out and "GB0025" not in ran.out
-    assert "\nnew: the files as they are: torch 2.13.0" in ran.out
+    assert "\nnew: the current files: torch 2.13.0" in ran.out
     # A file that only one side has is no mistake.
     repository.write("src/new.py", MODEL + said(ITEM))
     assert "src/new.py (not in old)" in repository.run("diff", *flags, "src/new.py").out
@@ -446,7 +446,7 @@ NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
             recording("f32[8]"),
             "recorded Net ['f32[8]']",
             "recorded Net ['f32[8]']",
-            "note: Both sides use the inputs of `Net` in your fullgraph.probes.json.\n",
+            "note: Both sides use the inputs of `Net` in the current fullgraph.probes.json.\n",
             id="not committed",
         ),
         pytest.param(
@@ -454,7 +454,7 @@ NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
             recording("f32[8]"),
             "recorded Net ['f32[8]']",
             "recorded Net ['f32[8]']",
-            "note: Both sides use the inputs of `Net` in your fullgraph.probes.json.\n",
+            "note: Both sides use the inputs of `Net` in the current fullgraph.probes.json.\n",
             id="recorded again",
         ),
         pytest.param(
@@ -470,7 +470,8 @@ NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
             recording("f32[8]"),
             "recorded Net ['f32[4], f32[4]']",
             "recorded Net ['f32[8]']",
-            "note: Each side uses its own recorded inputs of `Net`, whose parameters changed.\n",
+            "note: Each side uses its own recorded inputs of `Net`, because the parameters "
+            "changed.\n",
             id="other parameters",
         ),
         pytest.param(
@@ -478,8 +479,8 @@ NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
             "",
             "",
             "",
-            "note: Neither side uses recorded inputs of `Net`, as your fullgraph.probes.json has "
-            "none.\n",
+            "note: Neither side uses recorded inputs of `Net`, because the current "
+            "fullgraph.probes.json has none.\n",
             id="not recorded any more",
         ),
         pytest.param(
@@ -520,7 +521,7 @@ def test_a_probe_comment_is_that_of_each_side(repository: CommandLine) -> None:
     repository.write("src/model.py", with_inputs("f32[8]"))
     flags = ["--python", str(repository.interpreter), "--rev", "HEAD"]
     ran = repository.run("diff", *flags, "src/model.py")
-    assert "  f: inputs f32[4] → f32[8] (each side's own probe comment)\n" in ran.out
+    assert "  f: inputs f32[4] → f32[8] (each side has its own probe comment)\n" in ran.out
 
 
 def test_what_is_no_revision(repository: CommandLine, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_later_checks_use_the_engine_of_the_first(
     assert (later.status, later.out) == (first.status, first.out)
     alone = command_line.run(*arguments, **{**variables, "FULLGRAPH_ENGINE_KEEP": "0"})
     assert (alone.status, alone.out) == (first.status, first.out)
-    assert "is not shared" not in first.err + later.err
+    assert "background engine cannot be used" not in first.err + later.err
     status = command_line.run("engine", "status", **variables)
     assert pids(status.out) == [pid]
     assert status.out.startswith(f"{sys.executable}: torch ")
@@ -80,7 +80,7 @@ def test_a_note_says_why_no_engine_is_kept(
     # The scripted engine's interpreter has no files of torch.
     ran = command_line.check("-v", "model.py", **variables)
     expected = (
-        "note: The engine is not shared: The torch files of "
+        "note: The background engine cannot be used: The torch files of "
         f"{command_line.interpreter} were not found.\n"
     )
     assert expected in ran.err

@@ -138,7 +138,9 @@ async def test_costliest_graph_break_comes_first(project: Project) -> None:
     async with agent_in_process(project) as agent:
         answer = await agent.call("check", file="net.py")
     assert [one["message"] for one in answer["findings"]] == ["The second", "The first"]
-    assert answer["change_first"] == "Change net.py:4:5 first: it costs most."
+    assert (
+        answer["change_first"] == "Change net.py:4:5 first: it is the most expensive graph break."
+    )
     assert answer["findings"][0]["cost"].startswith("cuts 70 ops")
 
 

@@ -49,7 +49,7 @@ def test_diff_is_applied(diff: str, after: str) -> None:
         ("", "no hunk with changes"),
         ("@@ -1 +1 @@\n one\n", "no hunk with changes"),
         ("@@ -1 +1 @@\n-three\n+3\n", "expects `three`"),
-        ("@@\n+new\n", "does not fit"),
+        ("@@\n+new\n", "must match exactly one place"),
     ],
 )
 def test_diff_that_does_not_fit_is_refused(diff: str, words: str) -> None:
@@ -60,7 +60,7 @@ def test_diff_that_does_not_fit_is_refused(diff: str, words: str) -> None:
 def test_hunk_that_fits_twice_needs_its_line_number() -> None:
     text = "a\nb\na\nb\n"
     assert apply_diff(text, "@@ -3 +3 @@\n-a\n+c\n") == "a\nb\nc\nb\n"
-    with pytest.raises(Refused, match="at one place only"):
+    with pytest.raises(Refused, match="exactly one place"):
         apply_diff(text, "@@\n-a\n+c\n")
 
 

@@ -148,7 +148,7 @@ def test_the_summary_counts_what_was_not_traced(command_line: CommandLine) -> No
     ran = command_line.check("--effort", "quick", ".")
     assert ran.out.splitlines()[-2:] == [
         "2 targets were not traced: 1 without inputs, 1 over the time limit of the file.",
-        "1 target was traced without dynamic sizes and other paths (settings).",
+        "1 target was traced without dynamic sizes and other paths (off in the settings).",
     ]
     assert ran.status == 2
     shown = command_line.check("--effort", "quick", "--format", "github", ".").out
@@ -303,8 +303,8 @@ def test_results_of_an_unfinished_file_are_reported(tmp_path: Path) -> None:
     (file,) = results.files
     assert listener.published == ["half.py"] and results.missing == ("slow.py", "z.py")
     assert [item.finding.code for item in file.findings] == [BREAK]
-    assert file.problem == "half.py was analyzed only in part: 1 of 1 target."
-    assert "3 of 3 files were not analyzed, or only in part." in results.problems[0]
+    assert file.problem == "half.py was analyzed only in part: 1 of 1 target traced."
+    assert "3 of 3 files were not analyzed, or were analyzed only in part." in results.problems[0]
     assert exit_status(results) == 2
 
 

@@ -127,7 +127,7 @@ def test_the_search_ends_with_the_target_that_shows_it(command_line: CommandLine
         command_line.write("model.py", script(*first, *end) + VERIFIED)
         ran = repro(command_line, "model.py:3")
         assert ran.status == 0
-        assert ("Other findings there: `op/not-pt2-compliant`" in ran.err) == others
+        assert ("Other findings at this place: `op/not-pt2-compliant`" in ran.err) == others
 
 
 def test_out(command_line: CommandLine) -> None:
@@ -208,13 +208,13 @@ def test_the_most_severe_of_several(command_line: CommandLine) -> None:
     ran = repro(command_line, "model.py:3")
     assert command_line.engine_log()[-1].startswith("reproduce trace/compile-error Net")
     note = (
-        "note: Other findings there: `graph-break/GB0059` and `recompile/size`; "
+        "note: Other findings at this place: `graph-break/GB0059` and `recompile/size`; "
         "select one with --code."
     )
     assert note in ran.err
     ran = repro(command_line, "model.py:3", "--code", "GB0059")
     assert command_line.engine_log()[-1].startswith(f"reproduce {BREAK} Net")
-    assert "Other findings there" not in ran.err
+    assert "Other findings at this place" not in ran.err
 
 
 def test_a_target_is_chosen(command_line: CommandLine) -> None:
@@ -255,7 +255,7 @@ def test_nothing_is_there(command_line: CommandLine) -> None:
     ran = repro(command_line, "model.py:4")
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == (
-        "error: There is no finding on line 4 of model.py, but on lines 3 and 6; "
+        "error: There is no finding on line 4 of model.py, only on lines 3 and 6; "
         "`fullgraph check model.py` lists all findings.\n"
     )
     ran = repro(command_line, "model.py:9")

@@ -344,7 +344,9 @@ async def test_a_process_that_ends_is_replaced_amid_a_request(
     assert messages(got[again:]) == ["b"]
     assert isinstance(got[-1], Analyzed) and not got[-1].cancelled
     assert len(commands.own) == 1
-    assert commands.notes == ["The engine is not shared: The process of the engine has ended."]
+    assert commands.notes == [
+        "The background engine cannot be used: The process of the engine has ended."
+    ]
     # What is asked from now on goes there as well.
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert (await engine.ready()).torch == "2.13.0"
@@ -377,7 +379,7 @@ async def test_a_process_that_stops_answering_is_replaced(commands: Commands) ->
         await passed(client.ALIVE)
     assert messages(await events(analysis)) == ["Call to print"]
     assert commands.notes == [
-        "The engine is not shared: The process of the engine does not answer."
+        "The background engine cannot be used: The process of the engine does not answer."
     ]
     silent.close()
 
@@ -391,7 +393,7 @@ async def test_a_process_that_never_answers(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"The engine is not shared: The process at {commands.path} does not answer."
+        f"The background engine cannot be used: The process at {commands.path} does not answer."
     ]
     silent.close()
 
@@ -416,8 +418,8 @@ async def test_a_process_of_another_fullgraph_is_not_used(commands: Commands) ->
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"The engine is not shared: The process at {commands.path} belongs to another version or "
-        "installation of fullgraph."
+        f"The background engine cannot be used: The process at {commands.path} belongs to another "
+        "version or installation of fullgraph."
     ]
 
 
@@ -433,7 +435,7 @@ async def test_who_speaks_otherwise_is_not_used(commands: Commands) -> None:
     assert (await engine.ready()).state is EngineState.READY
     (note,) = commands.notes
     assert note.startswith(
-        "The engine is not shared: The process of the engine sent an invalid message"
+        "The background engine cannot be used: The process of the engine sent an invalid message"
     )
     listening.close()
 
@@ -447,7 +449,7 @@ async def test_a_process_of_another_user_is_not_used(
     await engine.start()
     assert (await engine.ready()).state is EngineState.READY
     assert commands.notes == [
-        f"The engine is not shared: The process at {commands.path} is another user's."
+        f"The background engine cannot be used: The process at {commands.path} is another user's."
     ]
 
 
@@ -741,7 +743,7 @@ async def test_without_a_folder_a_command_has_its_own_engine(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"The engine is not shared: Other users may open the folder "
+        f"The background engine cannot be used: Other users may open the folder "
         f"{commands.folder}; remove it, or run `chmod 700` on it."
     ]
 
@@ -856,7 +858,7 @@ async def test_a_process_that_cannot_start(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert processes.notes == [
-        "The engine is not shared: The process of the engine ended with status "
+        "The background engine cannot be used: The process of the engine ended with status "
         f"1; {processes.folder / 'engine.log'} has its last output."
     ]
     assert "NameError" in (processes.folder / "engine.log").read_text()

@@ -148,7 +148,7 @@ async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) 
     await editor.until_rest()
     if editor.profile == "vscode":
         text = await content(editor, answer["uri"])
-        assert "\nThe text has been edited since.\n" in text
+        assert "\nThe text was edited after this measurement.\n" in text
 
 
 async def test_what_was_not_traced_is_not_measured(editor: Any) -> None:
@@ -171,7 +171,7 @@ async def test_what_only_a_program_calls_is_not_measured(editor: Any) -> None:
     assert "make faster" not in await editor.titles(uri)
     answer = await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
     assert answer["reason"].startswith(
-        "Measuring does not run programs, and only a program calls Net."
+        "Cannot measure Net: only programs run this code, and measuring does not run programs."
     )
 
 

@@ -59,8 +59,8 @@ def test_the_title_says_how_much_was_traced_and_why_not_the_rest() -> None:
     )
     assert summary_title(some) == "3 of 6 traced, 2 without inputs, 1 failed, 1 not reached"
     assert summary_lines(some) == [
-        "No inputs are known for n0 and n1. Write a probe comment above it.",
-        "Failed: n2. The lens above it has the error.",
+        "No inputs are known for n0 and n1. To trace one, write a probe comment above it.",
+        "Failed: n2. The code lens above each shows the error.",
         "No trace calls these methods: n3. To trace one, write a probe comment above it.",
     ]
 
@@ -299,7 +299,7 @@ async def test_what_the_time_limit_left_out_has_not_failed(editor: Any) -> None:
     found = await summary(editor, uri)
     assert found["title"] == "1 of 2 traced, 1 over the time limit"
     words = (
-        "Not traced, because the time limit of the file was reached: Other. The lens "
-        "above it traces it."
+        "Not traced, because the time limit of the file was reached: Other. To trace "
+        "one, click the code lens above it."
     )
     assert words in found["lines"]

@@ -1022,7 +1022,7 @@ def test_code_that_was_not_traced_to_its_end_is_left() -> None:
     file = FixedFile("f.py", "a = 1\n", result)
     assert fixed_text(file, PLAIN).splitlines() == [
         "f.py:1: `f` took too long (trace/timeout)",
-        "  More findings may follow once this code is traced to its end.",
+        "  There may be more findings, because this code was not traced to its end.",
     ]
     (left,) = json.loads(fixed_json((file,), "2.13", ()))["files"][0]["left"]
     assert left["code"] == "trace/timeout"
@@ -1170,8 +1170,8 @@ def test_the_gain_of_fixes_is_said_in_one_line() -> None:
         " 90% of an eager call"
     )
     assert verdict(small) == (
-        "already one graph; compiled is 1.00 times as fast as eager: too small, one eager call"
-        " takes 40 µs"
+        "already one graph; compiled is 1.00 times as fast as eager: too small to gain, because "
+        "one eager call takes only 40 µs"
     )
 
 

@@ -91,7 +91,7 @@ async def test_a_method_says_how_certain_it_is(open_text: Any) -> None:
     editor, uri = await open_text("def f(x):\n    return x.add_(1)\n")
     shown = content(await editor.hover(uri, "x.ad", "d_"))
     assert "Tensor.add_(other: Tensor) -> Tensor" in shown
-    assert "Taken for a Tensor's method: " in shown
+    assert "Assumed to be a method of Tensor: " in shown
 
 
 async def test_strings_that_name_an_operator_or_hold_a_schema(open_text: Any) -> None:
@@ -135,7 +135,7 @@ async def test_what_is_known_is_shown_while_torch_is_imported(
     editor = await open_editor(engine=f"static={path},slow=600")
     uri = editor.open("model.py", IMPORTS + "y = torch.max(x)\n" + NET)
     hover = await editor.until(lambda: editor.hover(uri, "torch.m", "ax"))
-    assert "not yet compared with the running torch" in content(hover)
+    assert "not yet compared with the imported torch" in content(hover)
 
 
 async def test_plain_text_where_the_client_wants_it(open_text: Any) -> None:
@@ -176,7 +176,7 @@ async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any])
     )
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
-    traced = "The receiver was a Tensor when this was last traced."
+    traced = "The receiver was a Tensor in the last trace."
 
     async def after_the_trace() -> Any:
         shown = await editor.hover(uri, "x.non", "zero()")

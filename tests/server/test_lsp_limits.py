@@ -399,7 +399,7 @@ async def test_settings_stay_where_the_editor_refuses_to_say_them(
     editor.configure(interpreter=sys.executable)
     await editor.until(lambda: len(answering.gates) == 1)
     answering.gates[0].set_exception(RuntimeError("Not now."))
-    await editor.until(lambda: logged(editor, "its earlier settings apply"))
+    await editor.until(lambda: logged(editor, "the editor's earlier settings apply"))
     assert await engines(editor) == {python}
 
 

@@ -118,7 +118,7 @@ async def test_fixes_across_two_cells_are_refused_with_a_sentence() -> None:
     parts: Any = (Connection(), SimpleNamespace(client=client), None, documents, None)
     measures, opened = Measures(*parts), cast("AnalysisUnit", unit)
     assert timed.changed != before
-    reason = "one of their edits reaches across two cells of the notebook; make it by hand"
+    reason = "one edit changes more than one cell of the notebook; make this edit by hand"
     assert (await measures.apply_fixes(opened, "f"))["reason"] == (
         f"The fixes were not applied: {reason}."
     )

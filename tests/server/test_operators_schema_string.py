@@ -86,7 +86,7 @@ def test_what_is_shown_of_a_schema() -> None:
     text = shown('lib.define("op(Tensor(a!) |x, *, int? n=None) -> Tensor(a!)")')
     assert "one::op(Tensor(a!) x, *, int? n=None) -> Tensor(a!)" in text
     assert "written to" in text
-    assert "by keyword only" in text
+    assert "keyword-only" in text
     assert "Registered" not in text
 
 

@@ -124,7 +124,7 @@ def test_a_second_run_with_dynamic_dimensions_says_so() -> None:
         part(AGAIN, "b\n", kind="events"),
     )
     found = text("events", *parts, done())
-    assert "Tried again with first dimensions dynamic:\n\nA title\n=======\nb\n" in found
+    assert "Second trace, with dynamic first dimensions:\n\nA title\n=======\nb\n" in found
     assert "With probe" not in found
 
 

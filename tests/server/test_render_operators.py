@@ -71,13 +71,13 @@ aten::max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 
 #### Aliasing and mutation
 
-- `max`, `max.dim` and `max.other`: declared to write to nothing and to return new memory
+- `max`, `max.dim` and `max.other`: declared to write to no arguments and to return new memory
 - `max.out`: `out` is written to and returned
 
 #### Kernels
 
 - `max` and `max.dim`: CPU, CUDA
-- `max.other` and `max.out`: composite implicit, made of other operators
+- `max.other` and `max.out`: CompositeImplicitAutograd, which only calls other operators
 - Fake tensors, `max` and `max.dim`: by its kernel for Meta
 - Fake tensors, `max.other` and `max.out`: through the operators that it calls
 - Has a decomposition (`max.dim`)
@@ -138,7 +138,7 @@ def test_what_stands_in_the_way_comes_first() -> None:
     assert text.count("**no fake kernel** · **not PT2-compliant** ·") == 1
     assert page("mine::scale").remarks == (
         "Registered at `/project/ops.py:12`.",
-        "It fails on fake tensors: add a fake kernel with "
+        "This operator fails on fake tensors: add a fake kernel with "
         '`@torch.library.register_fake("mine::scale")`.',
     )
 
@@ -172,11 +172,11 @@ def test_a_binding_that_does_not_say_what_it_calls_has_the_facts_of_its_operator
         ),
         ("a::f(Dict(str, t) d) -> t(*)", False,
          "the result may share memory with any of the arguments"),
-        ("a::f(Tensor x) -> int", False, "declared to write to nothing"),
+        ("a::f(Tensor x) -> int", False, "declared to write to no arguments"),
         (
             "a::f(Tensor x) -> Tensor",
             True,
-            "declared to write to nothing and to return new memory",
+            "declared to write to no arguments and to return new memory",
         ),
     ],
 )  # fmt: skip
@@ -226,7 +226,7 @@ def test_what_cannot_be_called_says_what_it_is(written: str, first: str) -> None
 def test_an_alias_says_what_it_is() -> None:
     shown = page("F.conv2d")
     assert shown.signatures == ("torch.nn.functional.conv2d(input: Tensor) -> Tensor",)
-    assert shown.remarks == ("The same as `torch.conv2d`.",)
+    assert shown.remarks == ("Another name for `torch.conv2d`.",)
     assert page_json(shown)["alias"] == "torch.conv2d"
 
 
@@ -293,13 +293,14 @@ def test_items_that_may_be_given_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("certainty", "receiver", "remark"),
     [
-        ("traced", "x", "The receiver was a Tensor when this was last traced."),
+        ("traced", "x", "The receiver was a Tensor in the last trace."),
         ("unambiguous", "x",
-         "Taken for a Tensor's method: no other known class has a `max`."),
+         "Assumed to be a method of Tensor: no other known class has a `max`."),
         ("guess", "x.y",
-         "A guess: `x.y` was not traced; `torch.Tensor` has a method of this name."),
-        ("guess", "", "A guess: the receiver was not traced; `torch.Tensor` has a method of this "
-         "name."),
+         "This is a guess: `x.y` was not traced, but `torch.Tensor` has a method of this name."),
+        ("guess", "",
+         "This is a guess: the receiver was not traced, but `torch.Tensor` has a "
+         "method of this name."),
     ],
 )  # fmt: skip
 def test_how_certain_it_is(certainty: Any, receiver: str, remark: str) -> None:
@@ -310,7 +311,9 @@ def test_how_certain_it_is(certainty: Any, receiver: str, remark: str) -> None:
 
 def test_an_incomplete_index_is_said_to_be_one() -> None:
     shown = page("torch.max", OperatorIndex.from_items(ITEMS, complete=False))
-    assert shown.remarks == ("From the files of torch; not yet compared with the running torch.",)
+    assert shown.remarks == (
+        "Read from the files of torch; not yet compared with the imported torch.",
+    )
 
 
 def test_what_the_index_does_not_know_has_no_page() -> None:

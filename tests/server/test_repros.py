@@ -120,7 +120,7 @@ async def test_what_is_meant_must_be_there(editor: Any) -> None:
     uri = await opened(editor)
     with pytest.raises(JsonRpcException, match="Line 1 does not have such a finding any more"):
         await repro(editor, place(uri, 0))
-    with pytest.raises(JsonRpcException, match="Name the line"):
+    with pytest.raises(JsonRpcException, match="Pass the line"):
         await repro(editor, uri)
     with pytest.raises(JsonRpcException, match="must be open"):
         await repro(editor, place("file:///absent.py"))
@@ -375,7 +375,9 @@ async def test_a_client_that_shows_nothing_is_told_where_it_is(open_editor: Any)
     uri = await opened(editor)
     answer = await repro(editor, place(uri))
     assert not answer["shown"]
-    assert told(editor)[-1].endswith(f"It is in {editor.root}/fullgraph-repros/gb0059-net.py.")
+    assert told(editor)[-1].endswith(
+        f"The script is in {editor.root}/fullgraph-repros/gb0059-net.py."
+    )
 
 
 # -- issues ------------------------------------------------------------------------------------

@@ -379,7 +379,7 @@ def test_a_page_tells_all() -> None:
         ForecastRow("call", "the same inputs", "", ("again",), "once"),
     ]
     assert forecast_page("Net", rows, ["Skipped (time limit reached): y."], fresh=True) == (
-        "**Calls of `Net` with changed arguments**\n\n"
+        "**Predicted recompiles in further calls of `Net`**\n\n"
         "- `x.shape[0]`: 4 → 5, 6: does not recompile\n"
         "- `n`: 4 → 5, 6: **recompiles on each new value** (a; b; c; and 1 more)\n"
         "- `flag`: 4 → 5, 6: recompiles once for each value\n"
@@ -387,5 +387,6 @@ def test_a_page_tells_all() -> None:
         "Skipped (time limit reached): y."
     )
     assert forecast_page("f", [], ["It was stopped."], fresh=False) == (
-        "**Calls of `f` with changed arguments** (before the last trace)\n\nIt was stopped."
+        "**Predicted recompiles in further calls of `f`** (predicted before the last trace)"
+        "\n\nIt was stopped."
     )

@@ -39,7 +39,7 @@ def test_a_table_for_the_request_and_each_run() -> None:
         "  trace             246 ms  processor 200 ms\n"
         "    frame forward, line 4: 250 ms, 2 compilations\n"
         "    frame helper, y.py line 10: 200 ms\n"
-        "  2 operator calls not in the cache of fake tensors\n"
+        "  2 operator calls not found in the cache of fake tensors\n"
         "  Dynamo: bytecode_tracing 120 ms"
     )
 
@@ -61,7 +61,7 @@ def test_frames_that_took_the_least_are_counted() -> None:
 def test_a_document_says_what_its_words_mean_and_that_it_is_older_than_the_text() -> None:
     text = timings_document("/home/x.py", [_RUN, _WHOLE], current=False)
     first, table, words = text.split("\n\n")
-    assert first == "Time spent in the last run of x.py.\nThe text has been edited since."
+    assert first == "Time spent in the last run of x.py.\nThe text was edited after this run."
     assert table == timings_text([_RUN, _WHOLE], path="/home/x.py")
     explained = [line.partition(":")[0] for line in words.splitlines()]
     assert explained == ["waiting", "process", "module", "trace", "runs"]

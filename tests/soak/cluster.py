@@ -119,7 +119,9 @@ def _judge(whole: dict[str, Any], found: dict[str, Any]) -> list[str]:
             verdicts.append("right")
         else:
             verdicts.append(
-                "not analyzed" if "ended while tracing it" in file.get("error", "") else "wrong"
+                "not analyzed"
+                if "ended while tracing the file" in file.get("error", "")
+                else "wrong"
             )
     return verdicts
 

@@ -88,7 +88,7 @@ def test_an_entry_that_does_not_occur_fails_unless_it_may_be_missing(project: Pr
     project.run("--fullgraph-update")
     project.write_tests(SPEAKS.replace("speaks=True", ""))
     shown = project.run().section("test_net")
-    assert 'in `Net.forward` of test_it.py, at `print("forward")`, and it did not occur' in shown
+    assert 'in `Net.forward` of test_it.py, at `print("forward")`, but it did not occur' in shown
     assert "Remove it with `pytest --fullgraph-update`" in shown
     change_entry(project, may=True, reason="only on some machines")
     assert project.run().outcomes == {"test_net": "PASSED"}

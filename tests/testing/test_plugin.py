@@ -157,7 +157,8 @@ def test_a_recompile_names_the_value(output: str, test: str) -> None:
 def test_other_failures_say_their_cause(output: str) -> None:
     assert "Nothing was compiled." in section(output, "test_fails_if_nothing_is_compiled")
     wrong = section(output, "test_fails_for_a_wrong_argument")
-    assert wrong.startswith("Wrong arguments of the marker; it is fullgraph(breaks=0")
+    usage = "The arguments of the fullgraph marker are wrong. Usage: fullgraph(breaks=0"
+    assert wrong.startswith(usage)
     assert "TorchRuntimeError" in section(output, "test_fails_with_its_own_error")
     assert "found 1:" in section(output, "test_fails_under_fullgraph_true")
 

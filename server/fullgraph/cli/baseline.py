@@ -351,8 +351,8 @@ def _parse_baseline(plain: Mapping[str, Any], path: Path) -> dict[Path, KnownFil
             for name, entries in plain["files"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        words = f"misses {error}" if isinstance(error, KeyError) else f"is wrong ({error})"
-        raise UnreadableFile(f"An entry of {path} {words}; correct or remove it.") from error
+        words = f"lacks the key {error}" if isinstance(error, KeyError) else f"is wrong ({error})"
+        raise UnreadableFile(f"An entry of {path} {words}; correct or remove the entry.") from error
 
 
 def _parse_finding(entry: Mapping[str, Any]) -> KnownFinding:

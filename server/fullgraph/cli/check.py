@@ -265,7 +265,7 @@ class FileCheck:
         if ended and unfinished:
             count = f"{unfinished:,} of {amount(len(self._files), 'file')}"
             verb = "was" if unfinished == 1 else "were"
-            partly = "" if unfinished == len(missing) else ", or only in part"
+            partly = "" if unfinished == len(missing) else f", or {verb} analyzed only in part"
             problems[
                 f"{ended}: {count} {verb} not analyzed{partly}. "
                 "Run the same command again to continue."
@@ -333,7 +333,8 @@ class FileCheck:
         return _add_note(
             traced,
             source,
-            "Nothing to trace: there is no module class, and no function with a probe.",
+            "Nothing to trace: the file has no nn.Module class, and no function with example "
+            "inputs.",
         )
 
     async def _find_results(
@@ -578,7 +579,7 @@ def _unfinished_words(path: str, results: Results) -> str:
     """Return a sentence about a file of which only some targets were traced."""
     traced = len({shown.report.name for shown in results.reports()})
     total = traced + len(results.unreported)
-    return f"{path} was analyzed only in part: {traced} of {amount(total, 'target')}."
+    return f"{path} was analyzed only in part: {traced} of {amount(total, 'target')} traced."
 
 
 def _left_out(settings: Settings) -> tuple[LeftOut, ...]:

@@ -173,7 +173,9 @@ class Delivery:
             if result.others:
                 others = listing([f"`{other.finding.code}`" for other in result.others])
                 self._print_message(
-                    "note", Style.STRONG, f"Other findings there: {others}; select one with --code."
+                    "note",
+                    Style.STRONG,
+                    f"Other findings at this place: {others}; select one with --code.",
                 )
         if outcome.found is not None and not self.quiet:
             self._print_message("repro", Style.STRONG, outcome_words(outcome))
@@ -198,7 +200,10 @@ def _lost_data_warning(result: ReproResult) -> str:
     found = result.outcome.found
     if found is None or not found.data:
         return ""
-    return "The script needs data files, which were not saved: write both to a folder with --out."
+    return (
+        "The script needs data files, which were not saved: write the script and its data to a "
+        "folder with --out."
+    )
 
 
 def relative_path(path: Path) -> str:

@@ -301,13 +301,13 @@ class _FindingSearch:
         request = self._request
         if not names:
             return (
-                f"{request.place.file} has no function or class to trace; `fullgraph check` "
-                "shows what it needs."
+                f"{request.place.file} has no function or class to trace; `fullgraph check "
+                f"{request.place.file}` shows why."
             )
         if request.target:
             problem = f"There is no target `{request.target}` in {request.place.file}"
         elif request.place.line:
-            problem = f"There is no target above {request.where}"
+            problem = f"No target begins at or above {request.where}"
         else:
             problem = f"{request.where} has several targets"
         known = listing([f"`{name}`" for name in dict.fromkeys(names)])
@@ -352,7 +352,7 @@ class _FindingSearch:
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         known = f"{', '.join(numbers)}{more}" if more else listing(numbers)
         word = "line" if len(lines) == 1 else "lines"
-        return f"There is no {what} on {request.where}, but on {word} {known}; {look}."
+        return f"There is no {what} on {request.where}, only on {word} {known}; {look}."
 
 
 def _finding_json(item: FileFinding) -> dict[str, Any]:

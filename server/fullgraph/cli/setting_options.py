@@ -16,7 +16,7 @@ _SETTING = "setting:"
 def add_settings(parser: Parser, command: Command) -> None:
     """Add the options of ``command`` that set a setting, from the declarations of the settings."""
     group = parser.add_argument_group(
-        "settings", "These override [tool.fullgraph] in pyproject.toml."
+        "settings", "These options override [tool.fullgraph] in pyproject.toml."
     )
     for declaration in list_declarations():
         option = declaration.option

@@ -408,7 +408,7 @@ class Engine(AnyEngine):
             self._set_status(
                 EngineState.STARTING,
                 f"{self.interpreter} has been importing torch for {LONG_IMPORT:.0f} seconds.",
-                f"Wait for it, or find out what it does with `{self._import_command}`.",
+                f"Wait for the import, or find out why it is slow with `{self._import_command}`.",
             )
 
     @property
@@ -525,7 +525,8 @@ def _describe_exit(process: EngineProcess) -> str:
 def _ready_message(event: Ready) -> str:
     hidden = [WORDS[one.fact] for one in event.degraded if one.fact in CODES]
     if hidden:
-        return f"torch {event.torch} is ready, but does not let fullgraph see {', '.join(hidden)}."
+        words = ", ".join(hidden)
+        return f"torch {event.torch} is ready, but fullgraph cannot detect {words} with it."
     if event.untested:
         return (
             f"torch {event.torch} is ready. It is newer than the versions that fullgraph was "

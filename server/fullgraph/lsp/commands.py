@@ -225,7 +225,7 @@ def _only_target(unit: AnalysisUnit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.view.reports()))
     if len(names) == 1:
         return names[0]
-    known = f"one of {', '.join(names)}" if names else "none is known in this file yet"
+    known = f"one of {', '.join(names)}" if names else "no target of this file is known yet"
     raise JsonRpcInvalidParams(f"Name one target: {known}.")
 
 

@@ -69,7 +69,9 @@ class Configuration:
             )
         except (JsonRpcException, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
-            used = "its earlier settings" if self._settings else "the settings of the project"
+            used = (
+                "the editor's earlier settings" if self._settings else "the settings of the project"
+            )
             self._connection.log(f"Cannot read the settings of the editor ({why}); {used} apply.")
         if folders != self._session.workspace.folders:
             # The workspace folders changed meanwhile; the handler of that change has requested the

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
     from fullgraph.fixes.verification import Fix
 
-_ADVICE = {"safe": "", "unsafe": "; review first", "suggestion": "; not tested, adapt it first"}
+_ADVICE = {
+    "safe": "",
+    "unsafe": "; review first",
+    "suggestion": "; not tested, adapt to your code first",
+}
 """Text at the end of a fix's title, by the grade of the fix."""
 _MOST_TITLE = 100
 """Maximum number of characters in the title of an action without a fix; clients show the whole

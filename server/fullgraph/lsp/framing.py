@@ -38,7 +38,7 @@ class MessageReader:
         if found is None:
             return _IGNORED
         if int(found[1]) > MOST_BYTES:
-            logger.error("A message of %s bytes was announced: no client sends that", found[1])
+            logger.error("Closed the connection: a message of %s bytes is too large", found[1])
             return b""
         return b"Content-Length: %d\r\n" % int(found[1])
 

@@ -70,8 +70,9 @@ class Measures:
         reports = [report for report in traced if not report.needs_program]
         if not reports:
             return self._refuse(
-                f"Measuring does not run programs, and only a program calls {target or 'these'}. "
-                "Move the code to the top level of the file, with a probe comment above it."
+                f"Cannot measure {target or short_name(unit)}: only programs run this code, and "
+                "measuring does not run programs. Move the code to the top level of the file, with "
+                "a probe comment above it."
             )
         engine = self._session.engines.engine_on_demand(unit)
         if isinstance(engine, str):

@@ -32,7 +32,7 @@ translated.
 class _Unmapped(JsonRpcException):
     """Raised for an edit that no cell can have, such as one across two cells."""
 
-    MESSAGE = "one of their edits reaches across two cells of the notebook; make it by hand"
+    MESSAGE = "one edit changes more than one cell of the notebook; make this edit by hand"
 
 
 class _Notebook:

@@ -108,7 +108,7 @@ class Repros:
             uri = await self._open_unsaved(f"{repro.name}.py", outcome.found.script)
             shown = uri is not None
             answer["text"] = outcome.found.script
-        place = "" if shown or kept is None else f"It is in {kept.path}."
+        place = "" if shown or kept is None else f"The script is in {kept.path}."
         words = sentences(outcome_words(outcome), place, repro.reason)
         quiet = shown and not repro.reason
         if quiet:
@@ -218,7 +218,9 @@ def find_wanted(
     if not isinstance(line, int):
         if "id" in argument:
             raise JsonRpcInvalidParams("This finding does not exist any more; choose another one.")
-        raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
+        raise JsonRpcInvalidParams(
+            "Pass the line of a finding, counted from zero, or the backend of a target."
+        )
     candidates = [
         item
         for item in unit.view.all_findings()

@@ -60,7 +60,7 @@ def show_actions(unit: AnalysisUnit, params: types.CodeActionParams) -> Iterator
         title = f"{verb} all guards of {target} as diagnostics"
         yield create_action(title, "guardDiagnostics", TOGGLE_GUARDS)
     if any(shown.report.untraced for shown in unit.view.reports() if shown.report.name == target):
-        verb = "Do not fade" if target in unit.view.faded else "Fade"
+        verb = "Stop fading" if target in unit.view.faded else "Fade"
         title = f"{verb} lines of {target} that were never traced"
         yield create_action(title, "untracedLines", TOGGLE_UNTRACED)
 

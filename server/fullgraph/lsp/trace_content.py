@@ -39,7 +39,7 @@ _OUTCOMES = {
     "resumed": "This line runs in Python; a new graph starts after it.",
     "rest-skipped": "The rest of the function runs in Python.",
     "frame-skipped": "The whole function runs in Python.",
-    "raised": "An error, because of `fullgraph=True`.",
+    "raised": "This line raises an error, because of `fullgraph=True`.",
 }
 _CALLED = "The called function is compiled separately, and the break is inside it."
 _CALL_OUTCOMES = {
@@ -51,13 +51,13 @@ _CALL_OUTCOME = f"The call runs in Python. {_CALLED}"
 _GUARD_KINDS = {
     "TENSOR_MATCH": "Dtype, sizes, strides and device of tensors",
     "TYPE_MATCH": "Types of objects",
-    "ID_MATCH": "Which object it is",
+    "ID_MATCH": "Identity of objects",
     "EQUALS_MATCH": "Values of constants",
     "CONSTANT_MATCH": "Values of constants",
     "BOOL_MATCH": "Truth values",
     "TRUE_MATCH": "Truth values",
     "FALSE_MATCH": "Truth values",
-    "NONE_MATCH": "None or not",
+    "NONE_MATCH": "Whether values are None",
     "LENGTH_CHECK": "Lengths",
     "DICT_LENGTH": "Lengths",
     "SHAPE_ENV": "Symbolic sizes",

@@ -52,8 +52,8 @@ def apply_diff(text: str, diff: str) -> str:
         if at is None:
             first = next((line for line in hunk.old if line.strip()), "")
             raise Refused(
-                f"Hunk {number} of the diff does not fit the text at one place only (it expects "
-                f"`{first.strip()[:80]}`); make the diff from the text with the hash of `check`."
+                f"Hunk {number} of the diff, which expects `{first.strip()[:80]}`, must match "
+                "exactly one place in the text. Make the diff from the text that `check` analyzed."
             )
         lines[at : at + len(hunk.old)] = hunk.new
         moved += len(hunk.new) - len(hunk.old)

@@ -39,7 +39,7 @@ class _Job:
 
     task: asyncio.Task[Any] | None = None
     waiting: tuple[Waiting, ...] = ()
-    progress: str = "it has not begun"
+    progress: str = "not started yet"
 
     def show_progress(self, words: str) -> None:
         self.progress = words

@@ -199,7 +199,7 @@ def add_reading_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         hash: Version = "",
         target: Target = "",
         line: Annotated[
-            int, Field(description="Line, counted from 1, of the target; 0 for all.", ge=0)
+            int, Field(description="Line of the target, counted from 1; 0 for all targets.", ge=0)
         ] = 0,
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
@@ -227,7 +227,10 @@ def add_editing_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
         target: Target = "",
         unsafe: Annotated[
             bool,
-            Field(description="Also apply unsafe fixes, which may differ for other inputs."),
+            Field(
+                description="Also apply unsafe fixes. Their results may differ from the original "
+                "code for inputs that were not tried."
+            ),
         ] = False,
         backend: Annotated[
             bool, Field(description="Also verify with C++ code of Inductor (slow).")
@@ -347,9 +350,15 @@ def add_reference_tools(server: MCPServer[Any], analyzer: Analyzer) -> None:
     async def operator_tool(
         context: Progress,
         name: Annotated[
-            str, Field(description="For example torch.max, Tensor.add_ or aten::max.dim.")
+            str,
+            Field(
+                description="Function, method or operator, for example torch.max, Tensor.add_ "
+                "or aten::max.dim."
+            ),
         ],
-        file: Annotated[str, Field(description="A file of the project whose torch is used.")] = "",
+        file: Annotated[
+            str, Field(description="Any file of the project, to look in the torch of this project.")
+        ] = "",
         budget: Budget = DEFAULT_BUDGET,
         cursor: Cursor = "",
     ) -> Annotated[CallToolResult, OperatorAnswer]:

@@ -62,7 +62,7 @@ def complete_probe(comment: ProbeComment, offset: int, scope: ProbeScope) -> Pro
     if before.endswith("@"):
         items: Iterable[ProbeItem] = (ProbeItem(name, "device") for name in DEVICES)
     elif (inside := open_brackets_at(text[:start], start)).sizes:
-        items = (ProbeItem(size, "size", "size that this file uses") for size in scope.sizes)
+        items = (ProbeItem(size, "size", "a size from this file") for size in scope.sizes)
     elif inside.calls[-1:] in (("under",), (TENSOR,)):
         items = _context_items(before, inside.calls[-1])
     elif not inside.calls and before.endswith(("]", ")")):
@@ -107,9 +107,9 @@ def _items_after_call(before: str, scope: ProbeScope) -> Iterator[ProbeItem]:
     if only_init and scope.definition is not None:
         yield from _method_items(before, scope.definition)
     if not before.rpartition("under(")[1]:
-        yield ProbeItem("under", "method", "modes and settings of the call")
+        yield ProbeItem("under", "method", "modes and settings for this call")
     if not only_init:
-        yield ProbeItem("then", "constant", "another call of the same object")
+        yield ProbeItem("then", "constant", "call the same object again")
 
 
 def _items_after_then(scope: ProbeScope) -> Iterator[ProbeItem]:

@@ -24,7 +24,7 @@ def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
         run = (
             f" It is {hint} in the trace." if hint else " fullgraph chooses a small number for it."
         )
-        return f"`{word}`: a symbolic size, the same wherever it has this name.{run}"
+        return f"`{word}`: a symbolic size; all sizes with this name are equal.{run}"
     if token.kind == "device":
         return (
             f"`@{word}`: the device of the tensor. Fake tensors can be traced for a device that "
@@ -34,13 +34,13 @@ def explain_word(text: str, token: ProbeToken, scope: ProbeScope) -> str:
         called = "constructor" if word == "init" else f"method `{word}`"
         return f"`{word}(…)`: the arguments of the {called}."
     if token.kind == "directive" and word == "under":
-        return "`under(…)`: the modes and settings in which the call before it is made."
+        return "`under(…)`: the modes and settings for the call before `under`."
     if token.kind == "directive" and word == "then":
-        return "`then`: another call of the same object, after the call before it."
+        return "`then`: another call of the same object, after the call before `then`."
     if word in _WORDS and token.kind in ("constant", "parameter"):
         return f"`{word}`: {_WORDS[word]}."
     if token.kind == "parameter" and word.startswith(contexts.CONFIG):
-        return f"`{word}`: `torch._dynamo.{word}` in the call."
+        return f"`{word}`: the value of `torch._dynamo.{word}` during the call."
     if token.kind == "directive":
         if word == "off":
             return "`off`: the code below is not traced."

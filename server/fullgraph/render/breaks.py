@@ -67,7 +67,7 @@ def cost_page(cost: BreakCost) -> str:
         compiled = amount(cost.resumes, "resume function")
         lines.append(f"- {compiled} with {amount(cost.guards, 'guard')}")
     if not cost.worth_fixing:
-        apart = "splits off one operator" if cost.separated else "splits off no operators"
+        apart = "only one operator is split off" if cost.separated else "no operators are split off"
         lines += ["", f"Cheap: {apart}{', no GPU sync' if cost.sync_free else ''}"]
     return "\n".join(lines)
 
@@ -77,11 +77,11 @@ def _cut_words(cut: GraphCut) -> str:
         total = amount(cut.before + cut.after, "op")
         return f"cuts {total} into {cut.before:,} + {cut.after:,}"
     if cut.before:
-        return f"{amount(cut.before, 'op')} before it, none after it"
-    return f"{amount(cut.after, 'op')} after it, none before it"
+        return f"{amount(cut.before, 'op')} before the break, none after"
+    return f"{amount(cut.after, 'op')} after the break, none before"
 
 
 def _eager_words(cost: BreakCost) -> str:
     names = listing(f"`{name}`" for name in cost.eager)
-    traced = f" ({amount(cost.dropped, 'op')} traced before it)" if cost.dropped else ""
+    traced = f" ({amount(cost.dropped, 'op')} traced before the break)" if cost.dropped else ""
     return f"runs {names} in eager mode{traced}"

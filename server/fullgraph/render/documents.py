@@ -223,7 +223,7 @@ class DocumentDraft:
         for id_, run in runs:
             label = []
             if id_.part == "second":
-                label = ["Tried again with first dimensions dynamic:", ""]
+                label = ["Second trace, with dynamic first dimensions:", ""]
             elif len(runs) > 1 and runs[1][0].part != "second":
                 label = [f"With probe {id_.probe + 1}:", ""]
             for part in run.parts:

@@ -104,15 +104,15 @@ def _gap_sentences(not_traced: Iterable[NotTraced]) -> Iterator[str]:
 def _gap_sentence(gap: Gap, named: str) -> str:
     match gap:
         case Gap.NO_INPUTS:
-            return f"No inputs are known for {named}. Write a probe comment above it."
+            return f"No inputs are known for {named}. To trace one, write a probe comment above it."
         case Gap.NOT_COMPILED:
             return f"Not compiled by the program: {named}."
         case Gap.FAILED:
-            return f"Failed: {named}. The lens above it has the error."
+            return f"Failed: {named}. The code lens above each shows the error."
         case Gap.TIME_LIMIT:
             return (
-                f"Not traced, because the time limit of the file was reached: {named}. The lens "
-                "above it traces it."
+                f"Not traced, because the time limit of the file was reached: {named}. To trace "
+                "one, click the code lens above it."
             )
         case Gap.INHERITED:
             return (

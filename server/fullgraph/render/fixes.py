@@ -67,16 +67,16 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
             if fix.doubt:
                 yield f"    {fix.doubt}"
         if not fixable(finding):
-            yield "  More findings may follow once this code is traced to its end."
+            yield "  There may be more findings, because this code was not traced to its end."
         elif not offered.search.fixes:
-            yield "  No rewrite was found that removes it and behaves the same."
+            yield "  No rewrite was found that removes this finding and keeps the behavior."
             reasons = {refused.why for refused in offered.search.refused}
             if finding.calls and len(reasons) == 1:
                 yield from (f"  {reason}" for reason in reasons)
         cause = upstream_cause(offered)
         if cause is not None:
             where = cause_words(cause, finding.range.start.line)
-            yield f"  It comes from {where}, which fullgraph does not edit."
+            yield f"  The graph break comes from {where}, which fullgraph does not edit."
             command = issue_command(file, finding)
             if command:
                 yield f"  Text for a bug report: {command}"

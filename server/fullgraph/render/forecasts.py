@@ -14,7 +14,7 @@ _MOST_REASONS = 3
 _VERDICTS: dict[Verdict, str] = {
     "stays": "does not recompile",
     "once": "recompiles once, then works for all values",
-    "conditional": "recompiles when a condition on it changes",
+    "conditional": "recompiles when the result of a condition on this value changes",
     "always": "**recompiles on each new value**",
 }
 
@@ -41,8 +41,8 @@ def forecast_page(
     ``rows`` are the changes of arguments and their effects, ``notes`` further sentences. ``fresh``
     is false if the forecast is from a trace before the last one.
     """
-    age = "" if fresh else " (before the last trace)"
-    lines = [f"**Calls of `{target}` with changed arguments**{age}", ""]
+    age = "" if fresh else " (predicted before the last trace)"
+    lines = [f"**Predicted recompiles in further calls of `{target}`**{age}", ""]
     lines += [f"- {_row_words(row)}" for row in rows]
     if rows and notes:
         lines.append("")

@@ -89,7 +89,7 @@ def check_html(checked: CheckResults) -> str:
 def _summary_parts(checked: CheckResults) -> Iterator[str]:
     yield "<h1>What torch.compile does to this code</h1>"
     found = ", ".join(severity_words(checked)) or "No findings"
-    incomplete = " in what could be checked" if checked.incomplete else ""
+    incomplete = " in the code that could be checked" if checked.incomplete else ""
     yield f"<p><strong>{escape(found)}</strong>{incomplete}; "
     yield f"{escape(', '.join(extent_words(checked)))}.</p>"
     for sentence in untraced_words(checked):

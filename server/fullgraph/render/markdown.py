@@ -58,7 +58,7 @@ def _head_lines(checked: CheckResults) -> Iterator[str]:
     if checked.known:
         words = words.replace("no findings", "no new findings")
     if checked.incomplete:
-        words += " in what could be checked"
+        words += " in the code that could be checked"
     yield f"### `torch.compile`: {words}"
     yield ""
     yield f"{', '.join(extent_words(checked))}."

@@ -38,7 +38,7 @@ def measured_document(path: str, timed: Sequence[Timed], before: str, *, current
         for name, target in zip(names, timed, strict=True)
     ]
     if not current:
-        lines.append("The text has been edited since.")
+        lines.append("The text was edited after this measurement.")
     lines += ["", "Processor time of one call, the median of many calls:", "", measured_text(timed)]
     titles = dict.fromkeys(fix.candidate.title for target in timed for fix in target.fixes)
     if titles:
@@ -66,7 +66,7 @@ def speed_verdict(target: Timed) -> str:
     same = _same_words(target.compared)
     if target.is_improved:
         slower = fixed.eager and fixed.compiled and fixed.compiled > fixed.eager
-        but = f"; eager is faster still: {duration(fixed.eager or 0.0)}" if slower else ""
+        but = f"; eager mode is even faster: {duration(fixed.eager or 0.0)}" if slower else ""
         return f"{graphs}, {target.gain:.2f}{_TIMES} faster, {same}{but}"
     if target.compared is not None and target.compared.outcome == "differs":
         return f"{graphs}, but {same}"
@@ -93,7 +93,7 @@ def _why_not_faster(measurement: Measurement) -> str:
     if eager is None or compiled is None or eager / compiled >= 1.5:
         return ""
     if eager < _SMALL_SECONDS:
-        return f": too small, one eager call takes {duration(eager)}"
+        return f": too small to gain, because one eager call takes only {duration(eager)}"
     if measurement.share >= _LARGE_SHARE:
         return f": `{measurement.costliest}` takes {measurement.share:.0%} of an eager call"
     return ""

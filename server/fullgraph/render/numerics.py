@@ -35,7 +35,7 @@ def numerics_verdict(target: JudgedTarget) -> str:
     if verdict.eager_error is None or verdict.compiled_error is None:
         return (
             f"compiled and eager results differ only by rounding in {calls}; there are no float64 "
-            "results to compare with, as for code that draws random numbers"
+            "results to compare with, for example because the code draws random numbers"
         )
     return (
         f"not a bug, only rounding: in {calls}, compiled results differ from float64 by up to "

@@ -174,7 +174,7 @@ def lens_tooltip(report: TargetReport, *, shown: ShownBreaks | None = None) -> s
     if probe is not None and probe.unusual:
         found.append(f"The guessed inputs are unusual: {probe.unusual}.")
     if probe is not None and probe.shortened:
-        found.append(f"To save time, less of a repetition was traced: {probe.shortened}.")
+        found.append(f"To save time, repeated code was traced fewer times: {probe.shortened}.")
     if report.breaks and shown is not None and not shown.lines and not report.is_inside_region:
         found.append("The breaks are in another file, or a comment or a setting hides them.")
     found += [words] if (words := reach_words(report)) else []

@@ -80,7 +80,7 @@ def check_text(checked: CheckResults, paint: Paint = PLAIN) -> str:
     found = severity_words(checked, paint)
     words = "No new findings" if checked.known else "No findings"
     if checked.incomplete:
-        words += " in what could be checked"
+        words += " in the code that could be checked"
     nothing = paint(Style.STRONG, words)
     head = f"Found {listing(found)}" if found else nothing
     rest = f"; {', '.join(extent_words(checked))}."
@@ -112,7 +112,8 @@ def untraced_words(checked: CheckResults) -> list[str]:
     for kinds, count in _same_counts(left_out):
         verb = "was" if count == 1 else "were"
         sentences.append(
-            f"{amount(count, 'target')} {verb} traced without {' and '.join(kinds)} (settings)."
+            f"{amount(count, 'target')} {verb} traced without {' and '.join(kinds)} "
+            "(off in the settings)."
         )
     return sentences
 
@@ -360,9 +361,12 @@ def extent_words(checked: CheckResults) -> Iterator[str]:
     if by_status["failed"]:
         yield f"{by_status['failed']} failed"
     if checked.known:
-        yield f"{amount(checked.known, 'finding')} of the baseline not shown"
+        yield f"{amount(checked.known, 'finding')} hidden by the baseline"
     if stale := sum(file.stale for file in checked.files):
-        yield f"{stale} of the baseline not found any more (remove with --update-baseline)"
+        yield (
+            f"{amount(stale, 'finding')} of the baseline no longer found (remove with "
+            "--update-baseline)"
+        )
     unread = sum(bool(file.problem) for file in checked.files)
     if unread:
         yield f"{unread} could not be checked"

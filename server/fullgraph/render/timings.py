@@ -46,7 +46,7 @@ def timings_document(path: str, timings: Sequence[Timings], *, current: bool) ->
         return f"{name} was not traced since it was opened. Analyze the file to see the times.\n"
     lines = [f"Time spent in the last run of {name}."]
     if not current:
-        lines.append("The text has been edited since.")
+        lines.append("The text was edited after this run.")
     lines += ["", timings_text(timings, path=path), ""]
     phases = {phase.phase for entry in timings for phase in entry.phases}
     lines += [
@@ -84,7 +84,7 @@ def _run_lines(entry: Timings, paint: Paint, path: str) -> list[str]:
     rows += _frame_lines(entry, path)
     if entry.cache_misses is not None:
         missing = amount(entry.cache_misses, "operator call")
-        rows.append(paint(Style.DIM, f"  {missing} not in the cache of fake tensors"))
+        rows.append(paint(Style.DIM, f"  {missing} not found in the cache of fake tensors"))
     if entry.dynamo:
         longest = entry.dynamo[:_MOST_DYNAMO]
         words = ", ".join(

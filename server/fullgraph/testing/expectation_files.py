@@ -253,7 +253,7 @@ def missing_text(missing: Iterable[Expectation], file: str) -> str:
     """Return sentences for the user about expected causes that did not occur; ``file`` contains the
     expectations."""
     return "\n".join(
-        f"{file} expects {one.cause.words}, and it did not occur. Remove it with `{UPDATE}`, or "
+        f"{file} expects {one.cause.words}, but it did not occur. Remove it with `{UPDATE}`, or "
         'give it `"may": true` if it does not always occur.'
         for one in missing
     )

@@ -85,7 +85,7 @@ class Place:
 
 NOTHING_COMPILED = (
     "Nothing was compiled. Call code that `torch.compile` compiles, or pass the function to "
-    "`fullgraph.check`. The marker does not cover fixtures."
+    "`fullgraph.check`. The marker does not check what fixtures call."
 )
 
 
@@ -119,7 +119,7 @@ def _excess_blocks(expected: Expected, places: Sequence[Place]) -> Iterator[str]
             yield f"Expected {_at_most(limit, noun, expected.expected)}, found {len(found)}:"
             yield from (place.rendered for place in found)
     if excess and expected.expected:
-        yield f"If these are intended, add them to {expected.expected} with `{UPDATE}`."
+        yield f"If these findings are intended, add them to {expected.expected} with `{UPDATE}`."
 
 
 def _at_most(limit: int, noun: str, file: str) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "fullgraph(breaks=0, recompiles=None, library_breaks=None, expected='', warmup=0): fail the "
-    "test if code that it compiles has more graph breaks or recompiles, or others than the file "
-    "`expected` lists"
+    "test if its compiled code has more graph breaks or recompiles than these limits, or findings "
+    "that the file `expected` does not list"
 )
 _UPDATE, _REPORT, _RECORD = "--fullgraph-update", "--fullgraph-report", "--fullgraph-record"
 _OUTCOMES = "fullgraph_outcomes"
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         _UPDATE,
         action="store_true",
-        help="Write the findings of the tests that run into their files of expectations.",
+        help="Write the findings of each test that runs into its file of expectations.",
     )
     group.addoption(
         _REPORT,
@@ -123,7 +123,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except TypeError:
         expected = None
     if expected is None:
-        pytest.fail(f"Wrong arguments of the marker; it is {_MARKER}.", pytrace=False)
+        pytest.fail(
+            f"The arguments of the fullgraph marker are wrong. Usage: {_MARKER}.", pytrace=False
+        )
     test = item.obj
     item.obj = observed_test(test, _test_run(item), expected)
     try:

@@ -151,7 +151,7 @@ class Cluster:
                 )
         return _problem(
             "",
-            f"{amount(lost, 'worker')} ended while tracing it",
+            f"{amount(lost, 'worker')} ended while tracing the file",
             "Look at the logs of the workers; their memory may be too small.",
         )
 
@@ -297,8 +297,8 @@ def _parse_answer(worker: str, version: str, packed: bytes) -> tuple[TaskAnswer,
     has = f"has fullgraph {version}" if version else "cannot import fullgraph"
     return _problem(
         worker,
-        f"Worker {worker} {has}, and this command is fullgraph {__version__}",
-        f"Install it on all workers: `pip install fullgraph=={__version__}`.",
+        f"Worker {worker} {has}, but this command uses fullgraph {__version__}",
+        f"Install this version on all workers: `pip install fullgraph=={__version__}`.",
     )
 
 
@@ -317,13 +317,13 @@ def _check_versions(address: str, versions: Mapping[str, Any]) -> None:
         if packages["distributed"] != own["distributed"]:
             version = packages["distributed"]
             raise CheckEnded(
-                f"{name} has distributed {version}, and this command {own['distributed']} (install "
-                f"the same with `pip install distributed=={version}`)"
+                f"{name} has distributed {version}, but this command has {own['distributed']} "
+                f"(install the same version with `pip install distributed=={version}`)"
             )
         if _minor(packages["python"]) != _minor(own["python"]):
             raise CheckEnded(
-                f"{name} runs Python {_minor(packages['python'])}, and this command Python "
-                f"{_minor(own['python'])} (run both with the same)"
+                f"{name} runs Python {_minor(packages['python'])}, but this command runs "
+                f"Python {_minor(own['python'])} (use the same version for both)"
             )
 
 

@@ -118,7 +118,7 @@ class ClusterEngine:
         what to do. Both are empty if it does not differ."""
         for file in answer.files:
             if self._cluster.digests.digest(file.path) != file.digest:
-                has = "has different content in" if file.digest else "lacks"
+                has = "has a different version of" if file.digest else "does not have"
                 return f"Worker {answer.worker} {has} {file.path}", SAME_FILES
         own, other = self._status, answer.status
         if other is not None and (own.torch, own.python) != (other.torch, other.python):

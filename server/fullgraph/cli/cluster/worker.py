@@ -161,9 +161,9 @@ def _complete_request(task: TraceTask, worker: str) -> Analyze | None:
     try:
         text = read_source(SourceFile(request.path, path, named=True))
     except UnreadableFile as error:
-        raise _Unable(f"Worker {worker} lacks the file: {error}", SAME_FILES) from error
+        raise _Unable(f"Worker {worker} reports: {error}", SAME_FILES) from error
     if text_hash(text) != request.generation:
-        raise _Unable(f"Worker {worker} has different content in {path}", SAME_FILES)
+        raise _Unable(f"Worker {worker} has a different version of {path}", SAME_FILES)
     return dataclasses.replace(request, text=text)
 
 

@@ -114,14 +114,16 @@ def run(arguments: Namespace) -> int:
     baseline, output = arguments.baseline, arguments.output
     if baseline is not None and output is not None and baseline.resolve() == output.resolve():
         raise UsageError(
-            f"--output: {output} is also the baseline, and would then contain only new findings; "
-            "to write a new baseline, leave out --baseline."
+            f"--output: {output} is also the baseline, which would be overwritten with only the "
+            "new findings; to write a new baseline, leave out --baseline."
         )
     compiling = "--measure" if arguments.measure else "--numerics" if arguments.numerics else ""
     if arguments.shard is not None and compiling:
-        raise UsageError(f"--shard: these results cannot be merged; leave out {compiling}.")
+        raise UsageError(
+            f"--shard: Results of {compiling} cannot be merged; leave out {compiling}."
+        )
     if arguments.fix and STANDARD_INPUT in arguments.paths:
-        raise UsageError("--fix: standard input cannot be changed; name a file.")
+        raise UsageError("--fix: fullgraph cannot write to standard input; name a file.")
     if arguments.scheduler and (compiling or arguments.verbose):
         option = compiling or "--verbose"
         raise UsageError(f"--scheduler: {option} works only on this machine; leave it out.")

@@ -26,16 +26,16 @@ def configure(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="PYTHON",
-        help="Python interpreter whose torch traces both sides. Given twice: of the old side, and "
-        "of the new side.",
+        help="Python interpreter whose torch traces both sides. Give the option twice to trace the "
+        "two sides with different interpreters, first the old side.",
     )
     parser.options.add_argument(
         "--rev",
         action="append",
         default=[],
         metavar="REVISION",
-        help="Git revision of the old side. Given twice: also of the new side, which otherwise is "
-        "the files as they are now.",
+        help="Git revision of the old side; the new side is the current files. Give the option "
+        "twice to compare two revisions, first the old side.",
     )
     parser.options.add_argument(
         "--report",

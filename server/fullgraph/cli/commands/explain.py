@@ -17,7 +17,9 @@ from fullgraph.cli.terminal import write
 
 def configure(parser: Parser) -> None:
     parser.arguments.add_argument(
-        "code", metavar="CODE", help="For example GB0170, graph-break or recompile/size."
+        "code",
+        metavar="CODE",
+        help="Code of a finding, for example GB0170, graph-break or recompile/size.",
     )
 
 

@@ -22,15 +22,15 @@ from fullgraph.cli.terminal import as_utf8, paint_for, write
 def configure(parser: Parser) -> None:
     options.add_paths(
         parser,
-        "Files and folders. FILE::TARGET fixes only what the trace of one function or class finds, "
-        "which is faster in a long file.",
+        "Files and folders. FILE::TARGET traces only one function or class and fixes its "
+        "findings, which is faster in a long file.",
     )
     options.add_flag(parser, "--diff", help="Print the changes, and do not write them.")
     options.add_flag(
         parser,
         "--unsafe",
-        help="Also apply fixes that were verified only for the inputs tried, or that cost "
-        "something, such as speed.",
+        help="Also apply unsafe fixes: fixes that were verified only for the inputs tried, or that "
+        "have a disadvantage, such as slower code.",
     )
     options.add_flag(
         parser,
@@ -52,8 +52,8 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser,
         "--timings",
-        help="Also print the seconds of each step. Steps that run at the same time all count in "
-        "full.",
+        help="Also print the seconds of each step. For steps that run at the same time, the "
+        "full time of each is shown.",
     )
     add_settings(parser, "fix")
 

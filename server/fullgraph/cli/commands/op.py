@@ -23,7 +23,8 @@ def configure(parser: Parser) -> None:
     parser.arguments.add_argument(
         "name",
         metavar="NAME",
-        help="For example torch.max, Tensor.add_, F.gelu, aten::max.dim or max.",
+        help="Function, method or operator, for example torch.max, "
+        "Tensor.add_, F.gelu, aten::max.dim or max.",
     )
     options.add_flag(parser, "--json", help="Print JSON.")
     options.add_color(parser)

@@ -32,7 +32,7 @@ def configure(parser: Parser) -> None:
     options.add_flag(
         parser,
         "--eager",
-        help="Run without torch.compile, to also record the modules that compiled ones call.",
+        help="Run without torch.compile, to also record modules that compiled modules call.",
     )
     options.add_flag(parser, "-q", "--quiet", help="Print no summary.")
 
@@ -42,7 +42,9 @@ def run(arguments: Namespace) -> int:
 
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
-        raise UsageError("Name the command to run after --.")
+        raise UsageError(
+            "Give the command of the program, as in `fullgraph record -- python train.py`."
+        )
     folder = (arguments.root or Path.cwd()).absolute()
     if not folder.is_dir():
         raise UsageError(f"--root: {arguments.root} is not a folder.")

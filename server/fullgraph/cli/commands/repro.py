@@ -22,7 +22,7 @@ def configure(parser: Parser) -> None:
     parser.arguments.add_argument(
         "place",
         metavar="FILE:LINE|FILE::TARGET",
-        help="Line of a finding, or function or class with any finding.",
+        help="Line of the finding, or a function or class to reproduce one of its findings.",
     )
     parser.options.add_argument(
         "--code", default="", metavar="CODE", help="Code of the finding, if the line has several."
@@ -78,7 +78,9 @@ def run(arguments: Namespace) -> int:
             f"--code: {arguments.code!r} is not a finding code or the beginning of one."
         )
     if arguments.code and backend:
-        raise UsageError("--code: A failure of a backend has no code; omit --code or --backend.")
+        raise UsageError(
+            "--code: The failure of a backend has no finding code; omit --code or --backend."
+        )
     request = ReproRequest(
         chosen, arguments.code, arguments.target or chosen.target, backend, arguments.accuracy
     )

@@ -24,13 +24,13 @@ def configure(parser: Parser) -> None:
         "kind",
         metavar="KIND",
         type=options.one_of(DOCUMENT_KINDS),
-        help=f"One of {', '.join(DOCUMENT_KINDS)}. Events are the history of symbolic shapes.",
+        help=f"What to show: {', '.join(DOCUMENT_KINDS)}. "
+        "`events` is the history of symbolic shapes.",
     )
     parser.arguments.add_argument(
         "place",
         metavar="FILE[:LINE|::TARGET]",
-        help="File, with a line or the name of a function or class. Without them: everything in "
-        "the file.",
+        help="File, or one function or class of it: by name, or by a line in it.",
     )
     parser.options.add_argument(
         "--save", metavar="FILE", type=Path, help="Also write the events to a file."
@@ -39,7 +39,7 @@ def configure(parser: Parser) -> None:
         "--compare",
         metavar="FILE",
         type=Path,
-        help="Show how the events differ from those in a file, which --save wrote.",
+        help="Show how the events differ from the events in a file that --save wrote.",
     )
     options.add_flag(parser, "-q", "--quiet", help="Print no progress.")
     add_settings(parser, "show")

@@ -24,7 +24,9 @@ def configure(parser: Parser) -> None:
         metavar="FOLDERS",
         help="Folders of projects. Default: the current folder.",
     )
-    options.add_flag(parser, "--remove", help="Remove the folders from the list.")
+    options.add_flag(
+        parser, "--remove", help="Remove the folders from the list of trusted folders."
+    )
 
 
 def run(arguments: Namespace) -> int:

@@ -117,7 +117,7 @@ def _read_full_report(file: Path) -> CheckReport:
     if report.known:
         raise UnreadableFile(
             f"{file} was written with --baseline and leaves out {report.known} findings; "
-            "write it again without."
+            "write the report again without --baseline."
         )
     return report
 
@@ -251,7 +251,7 @@ class _SidePlace:
     def side_name(self, variant: Variant) -> str:
         """Return the display name of this side: its revision and its interpreter, if given."""
         files = self.tree.name if self.tree is not None else ""
-        return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
+        return ", ".join(part for part in (files, variant.name) if part) or "the current files"
 
     def restore_paths(self, text: str) -> str:
         """Replace the path of the temporary folder in a text by the path of the repository."""

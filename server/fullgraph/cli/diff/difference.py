@@ -307,7 +307,7 @@ _STATUS_WORDS = {
     "failed": "failed",
     "timeout": "reached the time limit",
     "crashed": "crashed",
-    "no-probe": "fullgraph doesn't know its inputs",
+    "no-probe": "not traced (inputs not known)",
     "cancelled": "cancelled",
     "skipped": "skipped (time limit of the file)",
 }
@@ -391,7 +391,7 @@ class _FileSide:
             if run.name == name and run.status != "traced":
                 return outcome_words(run)
             if run.name == name and counted and getattr(run, counted) is None:
-                return f"torch {self.report.torch} does not let fullgraph see {counted}"
+                return f"fullgraph cannot count {counted} with torch {self.report.torch}"
         return self.absent_reason(name) or self.partial_reason(name)
 
 

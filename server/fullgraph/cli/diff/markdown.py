@@ -32,7 +32,7 @@ def difference_markdown(difference: CheckDifference) -> str:
 
     def describe_omitted(first: int) -> str:
         left = amount(len(difference.files) - first, "more file")
-        return f"Differences in {left} are omitted, because a comment has a maximum length."
+        return f"Differences in {left} are omitted, because GitHub limits the length of a comment."
 
     return join_blocks(
         _head_lines(difference), map(_file_lines, difference.files), describe_omitted

@@ -68,16 +68,18 @@ class SharedRecordings:
         revisions and of the working tree are equal."""
         parts = []
         if self.shared:
-            parts.append(f"both sides use the inputs of {_list_names(self.shared)} in your {FILE}")
+            parts.append(
+                f"both sides use the inputs of {_list_names(self.shared)} in the current {FILE}"
+            )
         if self.dropped:
             parts.append(
-                f"neither side uses recorded inputs of {_list_names(self.dropped)}, as your {FILE} "
-                "has none"
+                f"neither side uses recorded inputs of {_list_names(self.dropped)}, because the "
+                f"current {FILE} has none"
             )
         if self.separate:
             parts.append(
-                f"each side uses its own recorded inputs of {_list_names(self.separate)}, whose "
-                "parameters changed"
+                f"each side uses its own recorded inputs of {_list_names(self.separate)}, because "
+                "the parameters changed"
             )
         if not parts:
             return ""

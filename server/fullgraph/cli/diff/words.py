@@ -85,8 +85,8 @@ def count_remarks(difference: CheckDifference) -> Iterator[str]:
         torch = difference.side_check(missing.side).torch
         where = amount(missing.targets, "target")
         yield (
-            f"torch {torch} ({missing.side}) does not let fullgraph see {name}: not compared "
-            f"in {where}."
+            f"fullgraph cannot count {name} with torch {torch} ({missing.side}), and did not "
+            f"compare them in {where}."
         )
 
 
@@ -122,12 +122,12 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
 
 
 def _input_words(old: ReportedTarget, new: ReportedTarget) -> str:
-    """Describe different inputs: ``inputs f32[4] → f32[8] (each side's own probe comment)``."""
+    """Describe inputs: ``inputs f32[4] → f32[8] (each side has its own probe comment)``."""
     sides = [one.origin == "comment" for one in (old, new)]
     if all(sides):
-        reason = " (each side's own probe comment)"
+        reason = " (each side has its own probe comment)"
     elif any(sides):
-        reason = " (a probe comment in one side only)"
+        reason = " (only one side has a probe comment)"
     else:
         reason = ""
     return f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}{reason}"
@@ -171,7 +171,7 @@ def unknown_words(target: TargetDifference) -> Iterator[str]:
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
         reason = (
-            _uncomputed_words(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+            _uncomputed_words(uncomputed) if unexplained else f"not checked in {uncomputed.side}"
         )
         yield f"{amount(number, 'finding')} only in {found}, {reason}"
 
@@ -182,7 +182,7 @@ def first_line(text: str) -> str:
 
 
 def _uncomputed_words(uncomputed: Uncomputed) -> str:
-    return f"not computed in {uncomputed.side}: {uncomputed.reason}"
+    return f"not checked in {uncomputed.side}: {uncomputed.reason}"
 
 
 def _outcome_words(run: ReportedTarget, brief: bool) -> list[str]:

@@ -225,7 +225,7 @@ class BackgroundEngine(AnyEngine):
                 env=dict(self._environment),
                 start_new_session=True,
             )
-        python = f"Starting Python for {self.interpreter}."
+        python = f"Starting a background engine with {self.interpreter}."
         self._handle_status(
             dataclasses.replace(self._status, state=EngineState.STARTING, message=python)
         )
@@ -360,7 +360,7 @@ class BackgroundEngine(AnyEngine):
     async def _replace_by_own(self, reason: str) -> None:
         if self._closed:
             return
-        self._on_note(f"The engine is not shared: {reason}")
+        self._on_note(f"The background engine cannot be used: {reason}")
         own = self._own = self._make_own(self.processes)
         self._settled.set()
         for asked in list(self._asked.values()):

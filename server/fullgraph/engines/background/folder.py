@@ -65,7 +65,7 @@ def check_private(folder: Path) -> None:
             f"The folder {folder} cannot be used: {error.strerror}."
         ) from None
     if not stat.S_ISDIR(own.st_mode):
-        raise BackgroundUnavailable(f"{folder} is not a folder; remove it.")
+        raise BackgroundUnavailable(f"{folder} exists, but is not a folder; remove it.")
     if own.st_uid != os.geteuid() or own.st_mode & 0o077:
         raise BackgroundUnavailable(
             f"Other users may open the folder {folder}; remove it, or run `chmod 700` on it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fullgraph.domain.causes import rank_by_cost
 from fullgraph.domain.findings import FileFinding
-from fullgraph.domain.phrases import listing
+from fullgraph.domain.phrases import amount, listing
 from fullgraph.domain.wording import message_lines
 from fullgraph.mcp.analysis import Checked
 from fullgraph.mcp.answers import ListedFinding, ListedTarget
@@ -59,5 +59,7 @@ def advise_first(checked: Checked) -> str:
     if first is None or first.finding.cost is None or not first.finding.cost.worth_fixing:
         return ""
     place = checked.subject.locate(first.finding.range.start)
-    same = f"; its cause breaks graphs at {len(first.also)} more places" if first.also else ""
-    return f"Change {place} first: it costs most{same}."
+    same = ""
+    if first.also:
+        same = f"; the same cause breaks graphs at {amount(len(first.also), 'more place')}"
+    return f"Change {place} first: it is the most expensive graph break{same}."

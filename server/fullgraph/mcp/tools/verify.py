@@ -52,7 +52,7 @@ async def verify(
         )
     notes = [*dict.fromkeys((*before.notes, *after.notes))]
     if names[_MOST_COMPARED:]:
-        notes.append(f"Behavior not compared: {listing(names[_MOST_COMPARED:])}.")
+        notes.append(f"The behavior was not compared for {listing(names[_MOST_COMPARED:])}.")
     return VerifyAnswer(
         subject.path,
         subject.hash,

@@ -34,7 +34,7 @@ def _alias_clauses(schema: Schema, composite: bool) -> Iterator[str]:
     tensors = any("Tensor" in result.type for result in schema.results)
     if not written and not views:
         # An overload that calls other operators may still return one of its arguments.
-        yield "declared to write to nothing" + (" and to return new memory" if tensors else "")
+        yield "declared to write to no arguments" + (" and to return new memory" if tensors else "")
 
 
 def _view_clauses(schema: Schema, composite: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from fullgraph.render.operators.page import CalledOverload, OperatorPage, PageSe
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."
-_INCOMPLETE = "From the files of torch; not yet compared with the running torch."
+_INCOMPLETE = "Read from the files of torch; not yet compared with the imported torch."
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
@@ -65,7 +65,7 @@ def _name_page(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPa
     if name.deprecated:
         remarks.append(f"Deprecated: {name.deprecated}")
     if name.path != subject.path:
-        remarks.append(f"The same as `{name.path}`.")
+        remarks.append(f"Another name for `{name.path}`.")
     if name.kind == "module" and (members := index.members(name.path)):
         remarks.append(f"A module of {amount(len(members), 'name')}.")
     return OperatorPage(
@@ -200,7 +200,7 @@ def _operator_remarks(called: Sequence[CalledOverload]) -> Iterator[str]:
     for call in called:
         if call.overload.fake == "missing" and call.overload.origin == "registered":
             yield (
-                "It fails on fake tensors: add a fake kernel with "
+                "This operator fails on fake tensors: add a fake kernel with "
                 f'`@torch.library.register_fake("{call.full}")`.'
             )
 
@@ -288,9 +288,9 @@ def _parameter_rules(parameter: Parameter) -> Iterator[str]:
     if parameter.variadic:
         yield "Its items can be passed as separate arguments."
     elif parameter.size == 1:
-        yield "A single number means a list with one item."
+        yield "A single number is read as a list with one item."
     elif parameter.size:
-        yield f"A single number means a list of {parameter.size} of it."
+        yield f"A single number is used for all {parameter.size} items."
     if parameter.choices:
         yield f"One of {listing(f'`{choice}`' for choice in parameter.choices)}."
     elif not parameter_annotation(parameter):
@@ -303,12 +303,14 @@ def _parameter_rules(parameter: Parameter) -> Iterator[str]:
 def _certainty_remarks(subject: Subject, receiver: str) -> Iterator[str]:
     leaf = subject.path.rpartition(".")[2]
     if subject.certainty == "traced":
-        yield "The receiver was a Tensor when this was last traced."
+        yield "The receiver was a Tensor in the last trace."
     elif subject.certainty == "unambiguous":
-        yield f"Taken for a Tensor's method: no other known class has a `{leaf}`."
+        yield f"Assumed to be a method of Tensor: no other known class has a `{leaf}`."
     elif subject.certainty == "guess":
         what = f"`{receiver}`" if receiver else "the receiver"
-        yield f"A guess: {what} was not traced; `torch.Tensor` has a method of this name."
+        yield (
+            f"This is a guess: {what} was not traced, but `torch.Tensor` has a method of this name."
+        )
 
 
 def _list_paths(paths: Iterable[str]) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _overload_facts(overload: Overload) -> Iterator[OperatorFact]:
     if "core" in tags:
         yield OperatorFact("core ATen")
     if "nondeterministic_seeded" in tags:
-        yield OperatorFact("random, by seed")
+        yield OperatorFact("random, depends on the seed")
     if "inplace_view" in tags:
         yield OperatorFact("in-place view")
     yield from _memory_facts(overload)

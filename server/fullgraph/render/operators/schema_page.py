@@ -96,8 +96,8 @@ def _argument_words(argument: SchemaArgument) -> Iterator[str]:
     if argument.type.endswith("?"):
         yield "may be `None`"
     if argument.default:
-        yield f"`{argument.default}` if not given"
+        yield f"`{argument.default}` by default"
     if argument.keyword_only:
-        yield "by keyword only"
+        yield "keyword-only"
     if argument.is_written:
         yield "written to"

@@ -13,7 +13,7 @@ TAGS = {
     "core": "part of core ATen, the operators that decomposed graphs are made of",
     "data_dependent_output": "returns a value that depends on the data, so tracing cannot know it",
     "dynamic_output_shape": "the shape of the result depends on the data of its inputs",
-    "nondeterministic_seeded": "random; the same again with the same seed",
+    "nondeterministic_seeded": "random; the same seed gives the same result",
     "nondeterministic_bitwise": "two runs on the same inputs may differ in the last bits",
     "inplace_view": "changes the sizes or strides of `self` in place, not its data",
     "view_copy": "returns a copy where the operator without `_copy` in its name returns a view",
@@ -29,7 +29,7 @@ TAGS = {
     "flexible_layout": "compiled code may give it tensors of any layout",
     "inplace": "writes to its first argument and returns it",
     "out": "only writes to its `out` arguments, and returns them",
-    "out_variant": "an older name of the tag `out`, without effect",
+    "out_variant": "older name of the tag `out`; has no effect",
     "generated": "not in native_functions.yaml: torch's code generation adds it",
 }
 """Explanation of each tag, most important tag first; tags of newer versions of torch are
@@ -44,10 +44,12 @@ FAKE: dict[Fake, str] = {
 }
 
 COMPOSITES = {
-    "CompositeImplicitAutograd": "composite implicit, made of other operators",
-    "CompositeExplicitAutograd": "composite explicit, one kernel for all devices",
-    "CompositeExplicitAutogradNonFunctional": "composite explicit through its own variants",
-    "CompositeImplicitAutogradNestedTensor": "nested tensors through other operators",
+    "CompositeImplicitAutograd": "CompositeImplicitAutograd, which only calls other operators",
+    "CompositeExplicitAutograd": "CompositeExplicitAutograd, one kernel for all devices",
+    "CompositeExplicitAutogradNonFunctional": "CompositeExplicitAutogradNonFunctional, which calls "
+    "variants of the operator",
+    "CompositeImplicitAutogradNestedTensor": "for nested tensors, a kernel that only calls "
+    "other operators",
 }
 
 DIFFERENTIABLE: dict[Differentiable, str] = {
