@@ -329,7 +329,10 @@ def test_what_is_needed_is_said(tmp_path: Path) -> None:
         f"The script needs data/{name}, next to the script (4.0 KiB).",
     )
     more = program(tmp_path, torch.randn(1 << 18), torch.randn(1 << 17), most=1 << 24)
-    assert "and 1 more file of that folder, next to the script (1.5 MiB)" in data_note(more, tmp_path)[0]
+    assert (
+        "and 1 more file of that folder, next to the script (1.5 MiB)"
+        in data_note(more, tmp_path)[0]
+    )
     assert data_note("import torch", tmp_path) == ()
 
 
