@@ -99,7 +99,7 @@ def test_events_are_compared_with_those_of_an_earlier_run() -> None:
     ]
     same, other, unreadable = asyncio.run(_drafts(compared))
     assert (same.differs, other.differs, unreadable.differs) == (False, True, True)
-    assert re.search(r"The same as the saved events: \d+ events with", same.build_text("halves.py"))
+    assert re.search(r"No difference from the saved events: \d+ ", same.build_text("halves.py"))
     text = other.build_text("halves.py")
     assert re.search(r"Event \d+ has changed; the saved event was: evaluate_expr\(s\d+ > 3", text)
     assert "line 6: y = x * 2 if x.shape[1] > 5 else x" in text

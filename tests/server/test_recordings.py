@@ -47,7 +47,7 @@ def test_one_that_changes_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{", "is not valid JSON; delete it and run `fullgraph record` again."),
+        (b"{", "is not valid JSON; delete the file and run `fullgraph record` again."),
         (b"<<<<<<< HEAD\n", "has conflict markers of a merge; resolve them"),
         (b"\xff\xfe", "is not valid UTF-8"),
         (b'{"version": 99}', "has version 99, which a newer fullgraph wrote; update fullgraph."),

@@ -62,6 +62,6 @@ def test_the_words_of_dynamo_are_named_as_such_and_come_last() -> None:
     text = finding_text(
         FileFinding(item, Severity.ERROR, (), ""), FindingFile("a.py", "/a.py", TEXT)
     )
-    assert text.index("This is an error under `fullgraph=True`.") < text.index(
+    assert text.index("The graph break is an error under `fullgraph=True`.") < text.index(
         "Dynamo: Unsupported"
     )

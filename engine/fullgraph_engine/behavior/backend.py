@@ -50,7 +50,7 @@ class CompilationResult:
 
 
 def _refuse_trials(*_: Any) -> NoReturn:
-    raise NotImplementedError("this process compiles by itself")
+    raise NotImplementedError("this process compiles the code itself and starts no trial processes")
 
 
 class _CompiledDifference(Exception):

@@ -91,7 +91,7 @@ class Case:
             "not contiguous" if self.strided else "",
             "inside torch.no_grad()" if not self.recording else "",
             f"parameters {self.parameters}" if self.parameters != "given" else "",
-            "one tensor twice"
+            "the same tensor for two inputs"
             if any(change.same_as is not None for change in self.changes)
             else "",
         ]

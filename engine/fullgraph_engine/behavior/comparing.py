@@ -128,7 +128,7 @@ class ProbeObservations:
             ):
                 seen = self.original.cases[number]
                 how = "returns" if seen.calls[0].outcome == "returned" else "raises"
-                why = ended or "its process ended"
+                why = ended or "the process that ran it ended"
                 return (
                     f"{_inputs_prefix(seen.inputs)}the original {how}, but the changed code does "
                     f"not: {why}."
@@ -462,7 +462,7 @@ class _CallComparison:
         verdict of the test call.
         """
         if fact.layout != other.layout:
-            note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
+            note = f"{fact.path} has the strides {other.layout} instead of {fact.layout}"
             self._verdict.notes.append(note)
         alike = fact.code and fact.code == other.code
         if fact.opaque and fact.aspect == "result" and not alike:
@@ -491,7 +491,9 @@ class _CallComparison:
         kinds = [item.words.partition(":")[0] for item in (fact, other)]
         if kinds[0] != kinds[1] or not kinds[0].startswith("raises "):
             return False
-        self._verdict.notes.append(f"the message of an error differs: {other.words[7:107]}")
+        self._verdict.notes.append(
+            f"the changed code raises with another message: {other.words[7:107]}"
+        )
         return True
 
     def _add_words_difference(self, fact: CallFact, other: CallFact) -> None:

@@ -145,7 +145,7 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
             stack = nodes.parse_stack_text(wrong.stack_trace or "")
             return JudgedNumerics(verdict, operation_name(wrong), stack)
     if not number:
-        return _no_verdict(raised or "No call could be compared.")
+        return _no_verdict(raised or "No call has results that could be compared with eager mode.")
     outcome: Any = "equal" if errors.are_equal else "rounding"
     return JudgedNumerics(NumericsVerdict(outcome, number, errors.eager, errors.compiled))
 
@@ -233,7 +233,7 @@ def _first_deviation(
         (float(largest_element(one.detach())) for one in exact if is_floating(one)), default=0.0
     )
     if len(eager) != len(compiled):
-        return _Deviation(f"returns {len(compiled)} values in place of {len(eager)}", True)
+        return _Deviation(f"returns {len(compiled)} values instead of {len(eager)}", True)
     for number, (left, right) in enumerate(zip(eager, compiled, strict=True)):
         if equal_tensors(left, right):
             continue
@@ -243,7 +243,7 @@ def _first_deviation(
         if not words or (is_rounded and references.explain_by_rounding(number, left, right)):
             continue
         known = any(is_comparable(left, one, scale) for one in same if is_floating(one))
-        return _Deviation(f"returns a different result: it {words}", known or not is_rounded)
+        return _Deviation(f"returns a different result, which {words}", known or not is_rounded)
     return None
 
 

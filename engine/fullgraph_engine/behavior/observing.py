@@ -215,7 +215,10 @@ class CaseObserver:
             return ObservedCase(
                 number,
                 "",
-                reason=f"its object or inputs cannot be created: {texts.type_and_message(error)}",
+                reason=(
+                    "the object or the inputs of the call cannot be created: "
+                    f"{texts.type_and_message(error)}"
+                ),
             )
         self._out.write_case(ObservedCase(number, inputs))
         with self._coverage.trace() as reached:
@@ -269,7 +272,7 @@ class CaseObserver:
                 for one in state_tensors
                 if f"{one[0]} afterwards" in changed and not one[1].is_leaf
             ]
-            words = "through the kept state, the gradient of"
+            words = "the gradient, backpropagated from the state after the call, of"
             facts += self._collect_gradients(prepared_call, ends, store, words, retain=True)
             # Free the graph as in training: the next call cannot backpropagate through this call.
             facts += self._collect_gradients(

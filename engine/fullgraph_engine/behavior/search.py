@@ -139,7 +139,12 @@ class _CaseSearch:
         first = Case()
         tried = self._try_case(first)
         if tried is None:
-            return ChosenCases(reason="The inputs of the probe cannot be created a second time.")
+            return ChosenCases(
+                reason=(
+                    "The inputs of the probe cannot be created twice; write a probe comment with "
+                    "their sizes."
+                )
+            )
         self._add_case(first, tried)
         self._call_seconds = max(_ENDLESS, 10 * tried.seconds)
         self._find_smaller_sizes(vary, tried)

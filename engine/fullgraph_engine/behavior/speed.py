@@ -73,7 +73,7 @@ def measure_calls(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -
             first = time.perf_counter() - began
         except Exception as error:
             return replace(
-                measurement, reason=f"Compiled, it raises {texts.type_and_message(error)}."
+                measurement, reason=f"A compiled call raises {texts.type_and_message(error)}."
             )
         times = list(_measure_by_turns((call_eager, call_compiled)))
     slow, quick = (statistics.median(seconds) for seconds in zip(*times, strict=True))

@@ -91,7 +91,9 @@ def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str
             f"The saved events come from torch {before.torch}, the new ones from torch {now.torch}."
         )
     if found is None:
-        words = f"The same as the saved events: {len(now.events):,} events with the same guards."
+        words = (
+            f"No difference from the saved events: {len(now.events):,} events with the same guards."
+        )
         return "\n".join([words, *notes]) + "\n", False
     lines = [_DIFFERENCE[found.kind].format(index=found.index, event=found.event)]
     if found.kind in ("added", "changed") and found.index < len(tape.places):
@@ -105,10 +107,10 @@ def comparison_text(saved: str, tape: Tape, places: PlaceFormatter) -> tuple[str
 
 
 _DIFFERENCE = {
-    "dropped": "The saved event {index} is missing now: {event}",
-    "added": "Event {index} is new: {event}",
+    "dropped": "Event {index} of the saved events is missing from the new events: {event}",
+    "added": "Event {index} is not among the saved events: {event}",
     "changed": "Event {index} has changed; the saved event was: {event}",
-    "same": "The events are the same, but their final state differs:",
+    "same": "The events are the same, but the symbols, guards or assertions at the end differ:",
 }
 
 
@@ -116,7 +118,9 @@ def _event_lines(events: list[TimelineEvent], places: PlaceFormatter) -> Iterato
     last, operator = "", ""
     for event in events:
         frame = places.innermost_frame(event.stack)
-        where = places.describe_line(frame) if frame is not None else "not at a line of the program"
+        where = (
+            places.describe_line(frame) if frame is not None else "outside of the program's lines"
+        )
         if where != last:
             if last:
                 yield ""

@@ -120,7 +120,7 @@ class DocumentWriter:
         elif frame.id in self._written:
             pass
         elif frame.outcome == "compiled":
-            self._write_ungraphed(frame, "no graph, as there are no tensor operations")
+            self._write_ungraphed(frame, "no graph, because it has no tensor operations")
         else:
             self._write_ungraphed(
                 frame, f"not compiled: {_first_line(frame.reason)}" if frame.reason else ""
@@ -131,12 +131,14 @@ class DocumentWriter:
         none."""
         ends = self._break_comments(frame.id)
         if ends and frame.outcome == "compiled":
-            words = "no graph, as there are no tensor operations before the break"
+            words = "no graph, because no tensor operation runs before the graph break"
         title = f"{self._describe_function(frame.id)}: {words or 'not compiled'}"
         if self._request.wants_kind("graph"):
             self._request.write_part("graph", title, "\n".join([f"# {title}", *ends]) + "\n")
         if frame.outcome != "compiled" and self._request.wants_kind("bytecode"):
-            self._request.write_part("bytecode", title, "Dynamo did not change its bytecode.\n")
+            self._request.write_part(
+                "bytecode", title, "Dynamo did not change the bytecode of this function.\n"
+            )
 
     def _describe_function(self, frame: int) -> str:
         code = self._codes.get(frame)
@@ -182,7 +184,8 @@ class DocumentWriter:
             self._request.write_part(
                 "bytecode",
                 "Not available",
-                f"This torch does not have `{frames.BYTECODE_HOOK.name}`, which shows bytecode.\n",
+                f"The installed torch does not have `{frames.BYTECODE_HOOK.name}`, which "
+                "fullgraph needs to show bytecode.\n",
             )
             return
         handle = register(self._write_bytecode)
@@ -255,7 +258,7 @@ class DocumentWriter:
             if words not in self._mistakes:
                 self._mistakes.add(words)
                 mark = "# " if kind == "graph" else ""
-                text = f"{mark}Left out, because of an error in fullgraph: {words}"
+                text = f"{mark}Left out, because fullgraph itself failed: {words}"
                 self._request.write_part(kind, "Left out", text.replace("\n", f"\n{mark}") + "\n")
 
 

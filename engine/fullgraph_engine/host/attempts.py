@@ -118,5 +118,5 @@ class RunEnd:
         return (
             self.cause
             if done is None
-            else done.report.error or "its process ended without a result"
+            else done.report.error or "the process of the run ended without a result"
         )

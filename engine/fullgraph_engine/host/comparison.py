@@ -203,7 +203,7 @@ class ComparisonSession:
 
     def _original_end_reason(self) -> str:
         ended = self._original.ended
-        ended = ended or ("its trace failed; `fullgraph check` shows the error")
+        ended = ended or ("tracing the code failed; `fullgraph check` shows the error")
         return f"The original code could not be run for comparison: {ended.rstrip('.')}."
 
     # -- the process that compares ------------------------------------------------------------
@@ -214,7 +214,9 @@ class ComparisonSession:
             return
         left = self._changed
         if not left.ended and not any(left.folder.iterdir()):
-            left.ended = f"it has no function or class {self.request.target} that could be called"
+            left.ended = (
+                f"it has no function or class {self.request.target} that fullgraph can call"
+            )
         order = ComparisonOrder(
             self.request,
             self._packed_cases(),
@@ -285,7 +287,7 @@ class ComparisonSession:
         """Compile the original as well if the compiled changed version differs from eager calls."""
         tried = self._compiled
         if tried is None:
-            why = self._changed.ended or "its process ended without a result"
+            why = self._changed.ended or "the process ended without a result"
             self._end_unverified(f"The changed code was not compiled: {why.rstrip('.')}.")
         elif tried.outcome == "differs":
             self._compile(self._original, lambda: self._after_both_compiled(tried))
@@ -323,7 +325,7 @@ class ComparisonSession:
 
     def cancel(self) -> None:
         """Cancel the request and end its processes."""
-        self._end("It was cancelled.", cancelled=True)
+        self._end("The comparison was cancelled.", cancelled=True)
 
     # -- the end ------------------------------------------------------------------------------
 

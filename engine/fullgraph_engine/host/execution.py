@@ -276,10 +276,10 @@ class Execution:
             self.clock.over = True
             code = "trace/timeout"
             message = "This statement reached the time limit for executing the file"
-            notes = ("Statements after it were executed only if they define or import something.",)
+            notes = ("Below, fullgraph executed only statements that define or import something.",)
         elif isinstance(error, SystemExit):
             message = f"The file exits here: {why}"
-            notes = ("fullgraph continued with the next statement.",)
+            notes = ("fullgraph ignored the exit and continued with the next statement.",)
         elif self._is_refusal(error):
             code = "trace/sandboxed"
             message = f"Refused while the file was executed: {why}"
@@ -358,7 +358,7 @@ class Execution:
         package = import_hook.failed_package(import_failures.root_cause(error))
         if package is None:
             return None
-        why = f"the package `{package.__name__}` failed: {package.reason}"
+        why = f"importing the package `{package.__name__}` failed: {package.reason}"
         return Unavailable(package.__name__, package.line, why)
 
     # -- names --------------------------------------------------------------------------------

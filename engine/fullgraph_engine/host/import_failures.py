@@ -118,7 +118,9 @@ def package_finding(name: str, error: BaseException, where: Range, path: str) ->
             range=where,
             stack=stack,
             related=related_frames(stack, path),
-            notes=("Statements were executed only if they define or import something.",),
+            notes=(
+                "fullgraph executed only statements of the file that define or import something.",
+            ),
             mode="real",
             identity=f"trace/timeout:{name}",
         )

@@ -308,7 +308,9 @@ class FailedPackage(types.ModuleType):
         if child in sys.modules or importlib.util.find_spec(child) is not None:
             return importlib.import_module(child)
         raise AttributeError(
-            f"`{child}` is not available: the package failed ({self.reason})", name=name, obj=self
+            f"`{child}` is not available, because importing its package failed ({self.reason})",
+            name=name,
+            obj=self,
         )
 
 

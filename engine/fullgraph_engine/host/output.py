@@ -72,5 +72,5 @@ class OutputCapture:
             self._text = ""
         if self._budget.left < 0 and not self._budget.reported:
             self._budget.reported = True
-            note = f"Output beyond {MOST // 1024} KiB is not shown.\n"
+            note = f"Only the first {MOST // 1024} KiB of the output are shown.\n"
             self._log(Log(self._request, "engine", note))

@@ -410,8 +410,8 @@ class RunPlan:
         """Return the task that reports a run as skipped, because the time for all runs with its
         purpose is used up."""
         reason = (
-            f"the file's time limit for such runs, {self._times.limit(attempt.part):g} "
-            "seconds, was reached"
+            "the file's time limit for runs of this kind, "
+            f"{self._times.limit(attempt.part):g} seconds, was reached"
         )
         if attempt.part == "forecast":
             return ReportMissingForecast(attempt.plan, f"Not tried: {reason}.")
@@ -448,7 +448,9 @@ class RunPlan:
             self._end_speculation(attempt, None)
             return []
         return [
-            self._report_unstarted(attempt, f"No process could be started to trace it: {error}")
+            self._report_unstarted(
+                attempt, f"No process could be started to trace the target: {error}"
+            )
         ]
 
     def refuse_enclosing(self, key: EnclosingKey) -> None:
@@ -582,7 +584,11 @@ class RunPlan:
                 return [ReportMissingCompilation(first, attempt, end.reason)]
             return [ReportCompilation(first, done.report.compilation)]
         if attempt.part == "forecast" and not end.result.forecast_sent:
-            return [ReportMissingForecast(attempt.plan, f"The forecast was stopped: {end.reason}.")]
+            return [
+                ReportMissingForecast(
+                    attempt.plan, f"The forecast of recompiles was stopped: {end.reason}."
+                )
+            ]
         if attempt.part in ADDING and done is None:
             return [ReportLostRun(attempt)]
         return []  # the run has reported its findings, so its exit status does not matter

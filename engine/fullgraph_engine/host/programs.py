@@ -228,7 +228,7 @@ class ProgramProcess:
             range=where,
             stack=words.stack,
             mode="real",
-            notes=("What was found until then is kept.",) if self.shown else (),
+            notes=("The findings from before this point are kept.",) if self.shown else (),
             identity=f"{finding_code}@{place_words(where)}",
         )
         event = encode(FindingFound(self.request.request, finding)).decode()

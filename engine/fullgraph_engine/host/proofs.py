@@ -43,7 +43,9 @@ def _proven_facts(pipeline: ProofPipeline, forks: bool) -> tuple[Degraded, ...]:
         # Something outside the engine may have killed the process, so retry once to get a result.
         answer = Branches()(pipeline.prove_facts, _SECONDS)
     if answer.value is None:
-        return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
+        return (
+            Degraded("graphs", f"fullgraph's own test program could not be traced: {answer.lost}"),
+        )
     if path is not None:
         _write_cache(path, answer.value)
     return answer.value

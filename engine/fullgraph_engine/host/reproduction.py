@@ -107,9 +107,9 @@ class ReproSession:
             name = self.request.wanted.target
             if name not in {target.name for target in message.targets}:
                 self._trouble = (
-                    f"No repro can be made of {name}, because only a running program calls it: "
-                    "move the code into a function with a probe comment, such as `# fullgraph: "
-                    "x=f32[8, 16]`."
+                    f"No repro can be made of {name}, because fullgraph sees it only in runs of a "
+                    "program: move its code into a function with a probe comment, such as "
+                    "`# fullgraph: x=f32[8, 16]`."
                 )
         elif isinstance(message, TargetDone):
             report = message.report
@@ -179,7 +179,9 @@ class ReproSession:
 
     def _reducer_ended(self) -> None:
         words = "it took too long" if self._deadline == 0.0 else "it crashed"
-        rest = "The best result so far is kept." if self._found else "No script was found by then."
+        rest = (
+            "The best result so far is kept." if self._found else "No script was found before that."
+        )
         self._end(f"Minimization was stopped: {words}. {rest}")
 
     # -- interface to the event loop ----------------------------------------------------------

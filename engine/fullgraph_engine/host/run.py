@@ -379,8 +379,8 @@ class Run:
         gave it other inputs than the first."""
         target, probe = self.tracee.target, self.tracee.probe
         reason = (
-            f"A second execution of the file gave `{target.name}` different inputs; write a "
-            "probe comment for it."
+            f"Executing the file again gave `{target.name}` other inputs than before; write a "
+            "probe comment for `{target.name}`."
         )
         return TargetReport(
             target.name, target.kind, target.range, "failed", probe=probe.info, error=reason

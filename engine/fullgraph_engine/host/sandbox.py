@@ -24,7 +24,7 @@ from .process_backends import confinement, descriptors
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
 _dirname, _listdir, _getframe = os.path.dirname, os.listdir, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-REFUSED = "fullgraph runs this code only to trace it"
+REFUSED = "fullgraph's sandbox does not let this code"
 """First words of every error message with which the audit hook denies an operation."""
 _FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
 """Beginnings of exception texts caused by the kernel's part of the sandbox: the system call filter
@@ -212,7 +212,7 @@ class Sandbox:
                 allowance = self.refusal.allowance
             elif not is_refusal(error):
                 allowance = self.refusal.allowance
-                notes.append(f"An earlier operation was refused: {REFUSED} and {words}.")
+                notes.append(f"An earlier operation was refused: {REFUSED} {words}.")
         if allowance is not None:
             finding = replace(finding, hints=(*finding.hints, allowance_hint(allowance)))
         return replace(finding, notes=tuple(notes), allowance=allowance)
@@ -230,7 +230,7 @@ class Sandbox:
     ) -> PermissionError:
         words = f"{why}: {what}" if what else why
         self.refusal = RefusedOperation(words, allowance)
-        return PermissionError(f"{REFUSED} and {words}")
+        return PermissionError(f"{REFUSED} {words}")
 
     def _check_open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
@@ -270,9 +270,9 @@ class Sandbox:
             return
         for folder in caches.allowed_folders(self._allowed):
             if caches.is_below(real, _realpath(folder.path)):
-                why = "allows it to write there only if the folder is in the workspace"
-                raise self._make_refusal(f"{why} and existed before the run", name)
-        raise self._make_refusal("does not let it change files", name, self._write_allowance(real))
+                why = "change files in an allowed folder that is outside of the workspace"
+                raise self._make_refusal(f"{why} or did not exist before the run", name)
+        raise self._make_refusal("change files", name, self._write_allowance(real))
 
     def _write_allowance(self, real: str) -> Allowance | None:
         """Return the permission that would allow user code to write to the path ``real``; None if
@@ -288,7 +288,7 @@ class Sandbox:
             return
         if not self._may_start(event, arguments[0] if arguments else ""):
             kind: AllowanceKind = "cpp-extensions" if _builds_extension() else "subprocess"
-            raise self._make_refusal("does not let it start processes", event, Allowance(kind))
+            raise self._make_refusal("start processes", event, Allowance(kind))
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
@@ -309,9 +309,7 @@ class Sandbox:
         if self._allowed.network:
             return
         where = arguments[0] if arguments else ""
-        raise self._make_refusal(
-            "does not give it network access", str(where), Allowance("network")
-        )
+        raise self._make_refusal("use the network", str(where), Allowance("network"))
 
     def _check_signal(self, event: str, arguments: tuple[Any, ...]) -> None:
         # If user code may start programs, they could signal other processes anyway; the kernel then
@@ -320,7 +318,7 @@ class Sandbox:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise self._make_refusal("does not let it signal other processes")
+            raise self._make_refusal("signal other processes")
 
 
 _NO_FOLDER = 99

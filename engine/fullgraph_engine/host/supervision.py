@@ -418,17 +418,17 @@ def explain_end(code: int | None, process: WatchedProcess, limits: Limits) -> st
         return f"torch was not imported within {process.seconds:g} seconds"
     if process.cause is not None and process.cause in words:
         return words[process.cause]
-    closed = "closed, or used up, the file descriptors that results are reported through"
+    closed = "closed or used up the file descriptors that fullgraph receives results through"
     if code == run.LOST:
-        return f"the process exited with status {code}, as it does when its code has {closed}"
+        return f"the process exited with status {code}, which usually means that its code {closed}"
     if process.cause == "lost" and processes.was_killed(code):
         return f"it {closed}"
     if code == run.BROKEN:
         return (
-            "fullgraph's own code failed in it, perhaps because the file replaced something that "
-            "fullgraph uses"
+            "fullgraph's own code failed in the process, perhaps because the file replaced "
+            "something that fullgraph uses"
         )
     end = processes.describe_exit(code)
     if process.stage == "start":
-        return f"the process {end} before torch was imported in it; see the log of the engine"
+        return f"the process {end} before torch was imported; see the log of the engine"
     return f"the process {end}"

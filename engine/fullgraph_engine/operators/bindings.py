@@ -60,7 +60,7 @@ def collect_bindings(functions: list[Any], deprecated: Path) -> Bindings:
     for holder, predicate, pairs in tables:
         selects: Callable[[Any], bool] | None = getattr(upstream, predicate, None)
         if selects is None:
-            notes.append(f"This torchgen has no Python functions for {holder}.")
+            notes.append(f"The installed torchgen lists no Python functions for {holder}.")
             continue
         converter = _SignatureConverter(upstream, holder)
         for name, overloads in upstream.group_filter_overloads(pairs, selects).items():

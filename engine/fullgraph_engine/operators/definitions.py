@@ -115,7 +115,9 @@ def _check_schema(definition: OperatorDefinition) -> LocatedFault | None:
     parsed = parse_or_fault(text.value)
     if isinstance(parsed, Fault):
         if parsed.start < len(text.name):
-            parsed = replace(parsed, hints=("A name has letters, digits and `_`, as in Python.",))
+            parsed = replace(
+                parsed, hints=("A name consists of letters, digits and `_`, as in Python.",)
+            )
         return text.fault_range(parsed), parsed
     fault = _check_arrow_spacing(definition, text)
     if fault is not None:
@@ -198,7 +200,11 @@ def _check_schema_form(definition: OperatorDefinition, text: _ParserInput) -> Fa
     if token is None:
         return Fault(start, start, "Expected `(` but found the end of the schema", (SCHEMA_HINT,))
     named = value[token.end() :].lstrip().startswith("(")
-    hint = "The name is the first argument of the call already." if named else SCHEMA_HINT
+    hint = (
+        "Leave out the name: it is the first argument of the call already."
+        if named
+        else SCHEMA_HINT
+    )
     return Fault(start, start + token.end(), f"Expected `(` but found `{token[0]}`", (hint,))
 
 
@@ -214,7 +220,7 @@ def _check_arrow_spacing(definition: OperatorDefinition, text: _ParserInput) -> 
         return None
     arrow = schema.value.rfind("->")
     at = len(text.name) + max(arrow, 0)
-    message = "`torch.library.define` takes `->` only with one space on each side"
+    message = "`torch.library.define` needs one space on each side of `->`"
     return Fault(at, at + 2, message, ("As in `(Tensor x) -> Tensor`.",))
 
 
@@ -386,7 +392,7 @@ def _check_fake_exists(definition: OperatorDefinition, operator: Any) -> Finding
     notes: tuple[str, ...] = ()
     compliant = getattr(torch.Tag, "pt2_compliant_tag", None)
     if compliant is not None and compliant not in operator.tags:
-        notes = ("It is not tagged `torch.Tag.pt2_compliant_tag` either.",)
+        notes = ("The operator is also not tagged `torch.Tag.pt2_compliant_tag`.",)
     return _operator_finding(
         "schema/no-fake-kernel",
         definition,

@@ -46,7 +46,7 @@ class BreakEvidence:
         new graph."""
         if self.outcome == "raised":
             under = f" under `{self.strict}`" if self.strict else ""
-            return f"This is an error{under}."
+            return f"The graph break is an error{under}."
         return _CONSEQUENCES.get(self.outcome, "")
 
 

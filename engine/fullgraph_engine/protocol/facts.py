@@ -61,9 +61,9 @@ WORDS: dict[Fact, str] = {
     "backends": "calls of `torch.compile` in the file, traced without their backend",
     "documents": "bytecode before and after Dynamo",
     "repros": "repros of backend failures",
-    "speed": "shortcuts that make a trace faster",
-    "regions": "what a program compiles",
-    "compiler checks": "code that only runs with or without `torch.compile`",
+    "speed": "faster traces",
+    "regions": "the list of functions that a program compiles",
+    "compiler checks": "checks for code that runs only with, or only without, `torch.compile`",
 }
 
 

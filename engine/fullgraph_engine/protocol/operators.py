@@ -293,9 +293,9 @@ def verify_index(data: bytes) -> tuple[IndexHeader, bytes]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise IndexUnreadable(f"no header: {error}") from error
     if header.format != INDEX_FORMAT:
-        raise IndexUnreadable(f"format {header.format} instead of {INDEX_FORMAT}")
+        raise IndexUnreadable(f"its format is {header.format} instead of {INDEX_FORMAT}")
     if header.digest != _body_digest(body):
-        raise IndexUnreadable("its content is not what its header says")
+        raise IndexUnreadable("its content does not have the digest that its header states")
     return header, body
 
 

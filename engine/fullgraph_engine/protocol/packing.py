@@ -45,7 +45,7 @@ def unpack(kind: Any, text: str) -> Any:
     try:
         texts, body = _loads(text)
         if not all(type(one) is str for one in texts):
-            raise TypeError("not all texts are texts")
+            raise TypeError("an item of the list of texts is not a string")
         return _build_decoder(kind)(body, texts)
     except (TypeError, IndexError, KeyError, RecursionError) as error:
         raise ValueError(f"no {kind}: {error}") from error
@@ -113,7 +113,7 @@ def _build_dataclass_decoder(kind: type) -> Decoder:
 
     def decode(raw: Any, texts: list[str]) -> Any:
         if len(_check_type(raw, list)) > len(items):
-            raise TypeError(f"{kind.__name__} has no {len(raw)} fields")
+            raise TypeError(f"{kind.__name__} has fewer than {len(raw)} fields")
         return kind(*[item(one, texts) for item, one in zip(items, raw)])  # noqa: B905
 
     return decode
@@ -127,11 +127,11 @@ def _check_type(raw: Any, *kinds: type) -> Any:
 
 def _look_up_text(raw: Any, texts: list[str]) -> str:
     if type(raw) is not int or raw < 0:
-        raise TypeError(f"{raw!r} is no number of a text")
+        raise TypeError(f"{raw!r} is not the number of a text")
     return texts[raw]
 
 
 def _check_choice(text: str, allowed: frozenset[str]) -> str:
     if text not in allowed:
-        raise TypeError(f"{text!r} is none of {', '.join(sorted(allowed))}")
+        raise TypeError(f"{text!r} is not one of {', '.join(sorted(allowed))}")
     return text

@@ -39,7 +39,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
         if kinds[-1] is Ellipsis:
             return tuple(from_plain(kinds[0], item) for item in raw)
         if len(kinds) != len(raw):
-            raise ValueError(f"{len(raw)} items in place of {len(kinds)}")
+            raise ValueError(f"{len(raw)} items instead of {len(kinds)}")
         return tuple(from_plain(one, item) for one, item in zip(kinds, raw))  # noqa: B905
     if origin in (Union, types.UnionType):
         if raw is None:
@@ -47,7 +47,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
         return from_plain(_select_type(typing.get_args(kind), raw), raw)
     if origin is typing.Literal:
         if raw not in typing.get_args(kind):
-            raise ValueError(f"{raw!r} is none of {typing.get_args(kind)}")
+            raise ValueError(f"{raw!r} is not one of {typing.get_args(kind)}")
         return raw
     if isinstance(kind, enum.EnumMeta):
         return kind(raw)
@@ -55,7 +55,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
         return float(raw)
     # User code can change this data, so values of another type than the declared one are rejected.
     if kind in (str, int, float, bool) and type(raw) is not kind:
-        raise TypeError(f"{type(raw).__name__} in place of {kind.__name__}")
+        raise TypeError(f"{type(raw).__name__} instead of {kind.__name__}")
     return raw
 
 
@@ -69,7 +69,7 @@ def _select_type(kinds: tuple[Any, ...], raw: Any) -> Any:
         return type(raw) if type(raw) in kinds else kinds[0]
     found = [one for one in kinds if dict(field_defaults(one)).get("kind") == raw["kind"]]
     if not found:
-        raise ValueError(f"there is no {raw['kind']!r}")
+        raise ValueError(f"there is no kind {raw['kind']!r}")
     return found[0]
 
 

@@ -16,7 +16,7 @@ FILE = "fullgraph.probes.json"
 VERSION = 1
 MOST_BYTES = 50 << 20
 
-_AGAIN = "delete it and run `fullgraph record` again"
+_AGAIN = "delete the file and run `fullgraph record` again"
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 

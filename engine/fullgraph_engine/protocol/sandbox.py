@@ -18,11 +18,16 @@ Layer = Literal[
 
 PURPOSES: dict[Layer, str] = {
     "audit hook": "Python code cannot write files outside of a scratch folder or start processes",
-    "Landlock": "C code cannot do this either, and cannot signal or inspect other processes",
-    "seccomp": "no sockets, no lasting shared memory, no changes to limits of other processes",
+    "Landlock": (
+        "C code cannot write files outside of a scratch folder, or signal or inspect other "
+        "processes"
+    ),
+    "seccomp": (
+        "code cannot open sockets, create lasting shared memory or change limits of other processes"
+    ),
     "pid namespace": "processes end with the engine and see only the engine's processes",
-    "network namespace": "no network devices",
-    "IPC namespace": "no access to System V shared memory of other processes",
+    "network namespace": "code has no network devices",
+    "IPC namespace": "code cannot use System V shared memory of other processes",
     "read-only mounts": "modes, owners and times of files cannot be changed",
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }

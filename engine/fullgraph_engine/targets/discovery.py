@@ -512,14 +512,14 @@ class _TargetFinder:
 
 
 _OF_NOTHING = (
-    "this comment belongs to nothing that can be traced; write it directly above a module-level "
+    "this comment is not above code that can be traced; write it directly above a module-level "
     "class, function or assignment"
 )
 _OF_COROUTINE = (
-    "an `async def` is not traced; write the probe above a function that it calls to compute"
+    "an `async def` is not traced; write the probe above a function without `async` that it calls"
 )
 _CONTEXT_ALONE = (
-    "this under(…) has no effect, because another comment states the inputs; write it after "
+    "this under(…) has no effect here, because another comment states the inputs; write it after "
     "those inputs"
 )
 _HIDES_NOTHING = (

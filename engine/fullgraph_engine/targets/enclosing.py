@@ -199,7 +199,7 @@ def _run_enclosing(
     except NotCalled as error:
         raise NotCalled(_capitalize_sentence(str(error))) from None
     except ProbeError as error:
-        raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
+        raise NotCalled(f"The probe of the caller {one.name} fails: {error}") from error
     except (Exception, SystemExit) as error:
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")

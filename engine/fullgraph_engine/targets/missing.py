@@ -41,8 +41,8 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
         target=target.name,
         explanation=obstacle or _NOTHING,
         hints=(
-            "Write its inputs in a comment above it, such as `# fullgraph: init(dim=16) "
-            "forward(f32[4, 16])`, or trace the code that calls it.",
+            f"Write the inputs of {target.name} in a comment above it, such as `# fullgraph: "
+            "init(dim=16) forward(f32[4, 16])`, or trace the code that calls it.",
         ),
         fixes=(*first, Fix(f"Do not trace {target.name}", comment("off"))),
         identity=f"probe/missing:{target.name}",

@@ -460,8 +460,8 @@ class _ValueReader:
         found = [one.value for one in items if isinstance(one, LiteralValue)]
         dimensions = tuple(one for one in found if type(one) is int and 0 <= one < rank)
         if len(dimensions) != len(items) or not items:
-            words = "it has none" if not rank else f"it has 0 to {rank - 1}"
-            raise self.error(f"expected numbers of dimensions of the tensor; {words}", node)
+            words = "no dimensions" if not rank else f"dimensions 0 to {rank - 1}"
+            raise self.error(f"expected dimension numbers; the tensor has {words}", node)
         return dimensions
 
     def _read_size(self, node: ast.expr) -> Size:

@@ -201,7 +201,7 @@ def _short_training(name: str) -> Iterator[None]:
         first = first if first is not None else time.monotonic()
         if time.monotonic() - first >= FURTHER_SECONDS:
             raise NotCalled(
-                f"{name} has trained for {FURTHER_SECONDS:g} seconds without calling it."
+                f"{name} trained for {FURTHER_SECONDS:g} seconds, and did not call the target."
             )
 
     handle = register_optimizer_step_post_hook(note_step)

@@ -101,7 +101,7 @@ def searched_probes(target: Target, namespace: Namespace, users: Sequence[Target
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
-_CERTAIN = "The inputs are guessed: `{}`. Other sizes were tried and lead to the same error."
+_CERTAIN = "fullgraph guessed the inputs `{}`. Other guessed sizes lead to the same error."
 
 
 def _searched_probe(target: Target) -> Probe:

@@ -43,7 +43,7 @@ def _describe_parameters(function: Any, signature: inspect.Signature) -> str:
     """
     if not signature.parameters:
         name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
-        return f"; it takes none, write `{name}()`"
+        return f"; it takes no arguments, write `{name}()`"
     words = []
     for parameter in signature.parameters.values():
         plain = parameter.replace(annotation=parameter.empty)

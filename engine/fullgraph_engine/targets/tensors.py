@@ -147,7 +147,7 @@ class _Builder:
         }
         wrong = find_misfit(found, tuple(args), kwargs)
         if wrong is not None:
-            words = f"{reference.name}(…) of the probe cannot be made: {wrong.reason}."
+            words = f"{reference.name}(…) of the probe cannot be constructed: {wrong.reason}."
             raise ProbeError(words, wrong.keyword or reference.name)
         return found(*args, **kwargs)
 

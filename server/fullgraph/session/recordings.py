@@ -94,5 +94,5 @@ def _read_recording(file: Path, _modified: int, _size: int, _unsettled: int) -> 
         raise Unreadable(f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Unreadable(
-            "is not valid UTF-8; delete it and run `fullgraph record` again"
+            "is not valid UTF-8; delete the file and run `fullgraph record` again"
         ) from error

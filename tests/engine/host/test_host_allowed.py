@@ -127,7 +127,7 @@ def test_links_out_of_the_workspace_are_not_followed(tmp_path: Path) -> None:
         )
     assert not list(precious.iterdir())
     finding = result.trouble()
-    assert "only if the folder is in the workspace" in finding.message
+    assert "an allowed folder that is outside of the workspace" in finding.message
     assert finding.allowance is None
 
 
@@ -200,7 +200,7 @@ def test_the_level_says_what_is_allowed(tmp_path: Path) -> None:
     assert layers["audit hook"].holds
     assert layers["seccomp"].holds
     assert not layers["network namespace"].holds
-    assert layers["network namespace"].lack == "`network` is allowed"
+    assert layers["network namespace"].lack == "network access is allowed"
 
 
 # -- programs -------------------------------------------------------------------------------------

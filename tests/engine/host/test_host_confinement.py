@@ -447,7 +447,7 @@ def test_multiprocessing_is_refused_clearly(engine: Engine) -> None:
         """
     )
     assert result.troubles == [("trace/sandboxed", 1)]
-    assert "not let it start processes: multiprocessing" in result.trouble().message
+    assert "not let this code start processes: multiprocessing" in result.trouble().message
 
 
 # -- system calls -------------------------------------------------------------------------------

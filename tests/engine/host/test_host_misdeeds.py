@@ -46,36 +46,40 @@ MISDEEDS = {
     "kill the parent": (
         "import os; os.kill(os.getppid(), 9)",
         "trace/sandboxed",
-        "not let it signal other processes",
+        "not let this code signal other processes",
     ),
-    "fork": ("import os; os.fork()", "trace/sandboxed", "not let it start processes"),
+    "fork": ("import os; os.fork()", "trace/sandboxed", "not let this code start processes"),
     "subprocess": (
         "import subprocess; subprocess.run(['true'])",
         "trace/sandboxed",
-        "not let it start processes",
+        "not let this code start processes",
     ),
     "write": (
         "open('/tmp/fullgraph-must-not-be', 'w')",
         "trace/sandboxed",
-        "does not let it change files",
+        "does not let this code change files",
     ),
-    "remove": ("import os; os.remove(__file__)", "trace/sandboxed", "does not let it change files"),
+    "remove": (
+        "import os; os.remove(__file__)",
+        "trace/sandboxed",
+        "does not let this code change files",
+    ),
     "network": (
         "import socket; socket.create_connection(('127.0.0.1', 9))",
         "trace/sandboxed",
-        "not give it network access",
+        "not let this code use the network",
     ),
     "socket": (
         "import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
         "trace/sandboxed",
-        "not give it network access: a socket",
+        "not let this code use the network: a socket",
     ),
     "a path that claims to be a stream": (
         "Path = type('Path', (str,), {'__hash__': lambda p: hash('/dev/null'), "
         "'__eq__': lambda p, other: True})\n"
         "    open(Path('/tmp/fullgraph-must-not-be'), 'w')",
         "trace/sandboxed",
-        "does not let it change files",
+        "does not let this code change files",
     ),
     "recursion": (
         "import sys; sys.setrecursionlimit(10**9)\n"
@@ -218,7 +222,7 @@ def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
     )
     told = sorted((report.status, report.error) for report in result.reports.values())
     assert told == [
-        ("crashed", "No process could be started to trace it: No such file or directory"),
+        ("crashed", "No process could be started to trace the target: No such file or directory"),
         ("traced", None),
     ]
     assert engine.close() == 0
@@ -322,7 +326,7 @@ def test_using_up_every_descriptor_in_the_module(engine: Engine, processes: str)
     )
     finding = result.trouble()
     assert finding.code == "trace/crashed"
-    assert "used up, the file descriptors" in finding.message
+    assert "used up the file descriptors" in finding.message
 
 
 def test_a_module_that_may_open_no_files(engine: Engine, processes: str) -> None:
@@ -338,7 +342,7 @@ def test_a_module_that_may_open_no_files(engine: Engine, processes: str) -> None
     )
     finding = result.trouble()
     assert (finding.code, finding.range) == ("trace/crashed", spot(2, 4, 5))
-    assert "used up, the file descriptors" in finding.message
+    assert "used up the file descriptors" in finding.message
 
 
 def test_code_of_the_engine_that_fails_is_told_as_such(engine: Engine) -> None:

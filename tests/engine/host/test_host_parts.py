@@ -108,7 +108,7 @@ def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
     result = engine.analyze(text, parts=("forecast",), forecast_seconds=0.5, jobs=1)
     notes = {made.target: made.note for made in forecasts(result).values()}
     assert "did not end within 0.5 seconds" in notes["f0"]
-    reason = "Not tried: the file's time limit for such runs, 0.5 seconds, was reached."
+    reason = "Not tried: the file's time limit for runs of this kind, 0.5 seconds, was reached."
     assert notes["f1"] == notes["f2"] == reason
 
 

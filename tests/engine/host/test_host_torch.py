@@ -521,10 +521,10 @@ def test_a_text_that_is_only_tried_leaves_the_inputs_that_were_found(engine: Eng
     [
         (
             "import urllib.request; urllib.request.urlopen('http://example.org/weights')",
-            "does not give it network access: example.org",
+            "does not let this code use the network: example.org",
         ),
-        ("open('/nowhere/x', 'w')", "does not let it change files: /nowhere/x"),
-        ("import os; os.system('true')", "does not let it start processes: os.system"),
+        ("open('/nowhere/x', 'w')", "does not let this code change files: /nowhere/x"),
+        ("import os; os.system('true')", "does not let this code start processes: os.system"),
         ("input('Which model? ')", "EOFError"),
     ],
 )
@@ -758,7 +758,7 @@ class Net(nn.Module):
     )
     assert kept.read_text() == "precious"
     assert places(findings) == {("trace/sandboxed", 2)}
-    assert "does not let it change files" in findings[0].message
+    assert "does not let this code change files" in findings[0].message
     assert reports["Net"].status == "traced"
 
 
@@ -998,7 +998,7 @@ def test_what_was_refused_before_an_error_is_in_its_notes(
     _, findings = traced(engine, before, "pass" if at_module_level else "build()")
     errors = [finding for finding in findings if "ninja is required" in finding.message]
     assert {finding.code for finding in errors} == {"trace/eager-error"}
-    words = "does not let it start processes: subprocess.Popen"
+    words = "does not let this code start processes: subprocess.Popen"
     assert any(words in note for finding in errors for note in finding.notes)
 
 

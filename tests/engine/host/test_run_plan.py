@@ -430,7 +430,7 @@ def test_forecasts_share_their_time() -> None:
     assert second.command.seconds == 1.0
     played.end(second, late=True)
     task = played.plan.next_task(104.0)
-    note = "Not tried: the file's time limit for such runs, 4 seconds, was reached."
+    note = "Not tried: the file's time limit for runs of this kind, 4 seconds, was reached."
     assert task == ReportMissingForecast(planned(2), note)
     assert played.is_over()
 
@@ -454,7 +454,7 @@ def test_paths_without_time_are_reported_with_the_first_run() -> None:
     task = played.plan.next_task(104.0)
     assert isinstance(task, ReportMissingPaths)
     assert task.first.attempt.plan == planned(1)
-    reason = "the file's time limit for such runs, 4 seconds, was reached"
+    reason = "the file's time limit for runs of this kind, 4 seconds, was reached"
     assert (task.status, task.reason) == ("late", reason)
 
 
@@ -468,7 +468,7 @@ def test_a_run_without_a_process_is_launched_later_or_given_up() -> None:
     again = played.launch()
     assert again.attempt == first.attempt
     assert played.plan.refuse_run(again.command.number, "no memory") == [
-        ReportUnstarted(first.attempt, "No process could be started to trace it: no memory")
+        ReportUnstarted(first.attempt, "No process could be started to trace the target: no memory")
     ]
     assert place_of(played.launch()) == (1, 0, "first")
 

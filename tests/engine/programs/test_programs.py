@@ -212,7 +212,7 @@ def test_training_that_does_not_call_it_is_ended(monkeypatch: pytest.MonkeyPatch
         "while True: optimizer.step()",
         CALL,
     )
-    words = "__main__ has trained for 0 seconds without calling it."
+    words = "__main__ trained for 0 seconds, and did not call the target."
     assert str(loaded.refusal("Net")) == words
     # Nothing of it stays behind.
     torch.optim.SGD([torch.ones(2, requires_grad=True)]).step()

@@ -268,7 +268,7 @@ def test_what_is_too_much_is_left_out(tmp_path: Path) -> None:
     draft = ProgramDraft(TensorStore(tmp_path / DATA, 1000))
     texts = draft.expressions([torch.randn(200), torch.randn(400), torch.randn(40)])
     assert [text.startswith("stored(") for text in texts] == [True, False, True]
-    assert any("the rest is random" in note for note in draft.notes)
+    assert any("other tensors get random values" in note for note in draft.notes)
 
 
 def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,10 @@ def test_what_is_needed_is_said(tmp_path: Path) -> None:
         f"The script needs data/{name}, next to the script (4.0 KiB).",
     )
     more = program(tmp_path, torch.randn(1 << 18), torch.randn(1 << 17), most=1 << 24)
-    assert "and 1 more file there, next to the script (1.5 MiB)" in data_note(more, tmp_path)[0]
+    assert (
+        "and 1 more file of that folder, next to the script (1.5 MiB)"
+        in data_note(more, tmp_path)[0]
+    )
     assert data_note("import torch", tmp_path) == ()
 
 

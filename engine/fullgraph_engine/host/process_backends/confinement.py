@@ -18,7 +18,7 @@ from .namespaces import Entered
 
 SHARED_MEMORY = namespaces.SHARED_MEMORY
 _SECONDS = 10.0
-_LEFT_OUT = "left out for a measurement"
+_LEFT_OUT = "switched off for a measurement"
 
 Part = Literal[
     "audit hook",
@@ -46,7 +46,7 @@ def leave_out(parts: Iterable[str]) -> None:
     for name in parts:
         if name not in known:
             raise ValueError(
-                f"{name} is not a part of the sandbox; the parts are {', '.join(known)}"
+                f"{name} is not a layer of the sandbox; the layers are {', '.join(known)}"
             )
         _left_out.add(known[name])
 
@@ -132,7 +132,7 @@ def confine_process(
         on_seccomp = seccomp.restrict_calls(
             programs=programs or allowed.programs, metadata=metadata, network=allowed.network
         )
-    network = "`network` is allowed" if allowed.network else ""
+    network = "network access is allowed" if allowed.network else ""
     layers = (
         on_landlock,
         SandboxLayer("seccomp", on_seccomp or network, partly=not on_seccomp),
@@ -174,7 +174,7 @@ def _test_kernel(scratch: str, allowed: Allowed) -> _KernelSupport:
         found: _KernelSupport = from_plain(_KernelSupport, json.loads(received))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
-        lack = f"trying it out failed ({ended})"
+        lack = f"testing the sandbox failed ({ended})"
         return _KernelSupport(Entered(), _sandbox_level(Entered(), allowed, lack, ()))
     return found
 
@@ -217,7 +217,7 @@ def _sandbox_level(
         for name, kind in _NAMESPACES
     ]
     if allowed.network:
-        others[1] = SandboxLayer("network namespace", "`network` is allowed")
+        others[1] = SandboxLayer("network namespace", "network access is allowed")
     what = _allowed_words(allowed)
     hook = SandboxLayer("audit hook", f"allowed {what}" if what else "", partly=bool(what))
     if is_left_out("audit hook"):

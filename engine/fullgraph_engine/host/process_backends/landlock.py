@@ -43,12 +43,10 @@ def restrict_process(
     """
     libc = _libc
     if libc is None:
-        return _landlock_layer("only Linux has it")
+        return _landlock_layer("only Linux has Landlock")
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
-        return _landlock_layer(
-            "this kernel does not have it (it needs Linux 5.13), or it is switched off"
-        )
+        return _landlock_layer("this kernel is older than Linux 5.13, or Landlock is switched off")
     files = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
     files |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     net = _NET if version >= 4 and not network else 0
@@ -56,7 +54,7 @@ def restrict_process(
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = libc.syscall(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:
-        return _landlock_layer("the kernel refuses it")
+        return _landlock_layer("the kernel refuses Landlock")
     try:
         on_files = _WRITE_FILE | (_TRUNCATE if version >= 3 else 0)
         for path in writable:
@@ -66,11 +64,11 @@ def restrict_process(
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             return _landlock_layer("this kernel does not support no_new_privs")
         if libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
-            return _landlock_layer("the kernel refuses it")
+            return _landlock_layer("the kernel refuses Landlock")
     finally:
         os.close(ruleset)
     if version < 6:
-        return _landlock_layer("it restricts signals only since Linux 6.12", partly=True)
+        return _landlock_layer("Landlock restricts signals only since Linux 6.12", partly=True)
     return _landlock_layer()
 
 

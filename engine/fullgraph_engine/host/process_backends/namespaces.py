@@ -74,7 +74,7 @@ def enter_namespaces(kinds: int = ALL) -> Entered:
     in a temporary process, then call :func:`reenter_namespaces` with the result.
     """
     if _libc is None:
-        return Entered(lack="only Linux has it")
+        return Entered(lack="only Linux has namespaces")
     lack = ""
     for user in (False, True):
         try:
@@ -191,7 +191,7 @@ def restrict_mounts(
     with the process. Kernels without overlays do not provide such views.
     """
     if _libc is None:
-        return Mounts("only Linux has it", "only Linux has it")
+        return Mounts("only Linux has mount namespaces", "only Linux has mount namespaces")
     try:
         if _libc.unshare(_MOUNTS) != 0:
             raise _KernelRefusal("a mount namespace")

@@ -276,7 +276,7 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
     ``metadata``: the metadata of files may be changed. ``network``: TCP and UDP are allowed.
     """
     if not sys.platform.startswith("linux"):
-        return "only Linux has it"
+        return "only Linux has seccomp"
     machine = os.uname().machine
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return f"there is no table of system calls for {machine}"
@@ -288,7 +288,10 @@ def restrict_calls(*, programs: bool, metadata: bool, network: bool = False) -> 
         return "this kernel does not support no_new_privs"
     flags = _ALL_THREADS | _SPEC_ALLOW
     if libc.syscall(_SECCOMP_CALL[machine], _SET_MODE_FILTER, flags, header) != 0:
-        return f"the kernel refuses it ({errno.errorcode.get(ctypes.get_errno(), 'error')})"
+        return (
+            "the kernel refuses the system call filter "
+            f"({errno.errorcode.get(ctypes.get_errno(), 'error')})"
+        )
     return ""
 
 

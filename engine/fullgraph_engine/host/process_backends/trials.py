@@ -84,7 +84,7 @@ class TrialPool:
         """
         while True:
             if not self._running:
-                raise LookupError("no trial is running")
+                raise LookupError("no trial process is running")
             now = _monotonic()
             until = min(trial.until for trial in self._running.values())
             open_ = {trial.answers: number for number, trial in self._running.items()}

@@ -92,7 +92,7 @@ def attribute_assignment(
         return f"self.{own} = {printer.expression(item, inner)}"
     except UnwritableValue as error:
         del printer.after[before:]
-        printer.program.note(f"leaves out {kind.__name__}.{name}: {error.reason}")
+        printer.program.note(f"`{kind.__name__}.{name}` is left out: {error.reason}")
         return None
 
 
@@ -188,5 +188,5 @@ def _plain_member(program: ProgramBuilder, member: Member) -> str | None:
     try:
         return f"{member.name} = {program.expression(member.value)}"
     except UnwritableValue as error:
-        program.note(f"leaves out {member.owner.__name__}.{member.name}: {error.reason}")
+        program.note(f"`{member.owner.__name__}.{member.name}` is left out: {error.reason}")
         return None

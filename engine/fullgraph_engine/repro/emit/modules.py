@@ -278,7 +278,7 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
                 text = printer.expression(hook, None)
             except UnwritableValue as error:
                 printer.program.note(
-                    f"leaves out a hook of {type(module).__name__}: {error.reason}"
+                    f"a hook of {type(module).__name__} is left out: {error.reason}"
                 )
                 continue
             printer.run_afterwards(f"{{0}}.{register}({text}{flag})", place)

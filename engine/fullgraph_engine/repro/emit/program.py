@@ -247,7 +247,7 @@ class ProgramDraft(ProgramBuilder):
         self, wanted: definitions.WantedDefinition, avoid: Collection[str]
     ) -> str:
         if sources.has_compiled_parts(wanted.module.partition(".")[0]):
-            return self._keep_import(wanted, "it has compiled parts")
+            return self._keep_import(wanted, "its package has compiled parts")
         if self._limit is not None:
             return self._queue_definition(wanted, avoid)
         back, waiting = self._make_checkpoint(), (self._definitions, self._values)
@@ -258,7 +258,7 @@ class ProgramDraft(ProgramBuilder):
             self._write_queued(root=name)
             return name
         except _LineLimitExceeded:
-            reason = f"it needs more than {THIRD_PARTY_LINES} lines of its package"
+            reason = f"a copy needs more than {THIRD_PARTY_LINES} lines of its package"
         except UnwritableValue as error:
             reason = error.reason
         finally:
@@ -281,7 +281,7 @@ class ProgramDraft(ProgramBuilder):
             self._state.imports[statement + ("" if local == top else f" as {local}")] = local
         else:
             local = self._import_name(statement, top)
-        self.note(f"keeps `{statement}`: {reason}")
+        self.note(f"`{statement}` is kept: {reason}")
         path = local + dot + rest
         self._kept[id(wanted.thing)] = (wanted.thing, path)
         return path
@@ -307,9 +307,9 @@ class ProgramDraft(ProgramBuilder):
                 name = "os.path"
             return self._import_dotted(name)
         if origin == "own":
-            self.note(f"keeps `import {name}`: the module itself is used as a value")
+            self.note(f"`import {name}` is kept: the module itself is used as a value")
         else:
-            self.note(f"keeps `import {name}`: a third-party module that cannot be inlined")
+            self.note(f"`import {name}` is kept: a third-party module cannot be inlined")
         if hint == name:
             return self._import_name(f"import {name}", name)
         return self._import_name(f"import {name} as {{}}", hint)

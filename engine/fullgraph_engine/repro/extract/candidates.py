@@ -63,7 +63,7 @@ def _extract_by_code(tracee: Tracee, wanted: Wanted, until: float) -> Extraction
     if path is not None and path.answers:
         return ExtractionOutcome(
             reason=f"`{wanted.code}` was found only {path.words}, which fullgraph assumed for a "
-            "fake tensor; write a probe comment with inputs that lead there and try again."
+            "fake tensor; write a probe comment with inputs that take this path, and try again."
         )
     if path is not None:
         tracee = replace(tracee, alter=partial(alter_call, path=path))
@@ -122,8 +122,8 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Ext
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
         return ExtractionOutcome(
-            reason="The calls that recompiled before did not recompile this time; wait for new "
-            "findings and try again."
+            reason="The calls that recompiled did not recompile when fullgraph traced them again; "
+            "wait for new findings and try again."
         )
     found = (near or findings)[0]
     signature, own = FindingSignature.from_finding(found), own_names(tracee.text)
@@ -171,7 +171,7 @@ def _pack_candidates(
         written.append(candidate)
         if _monotonic() > until:
             programs.left_out.append(
-                "The time limit was reached before further programs were written."
+                "The time limit was reached before all candidate programs were written."
             )
             break
     return ExtractionOutcome(

@@ -73,7 +73,7 @@ def expression_unit(captured: CapturedFrame, outwards: int, program: ProgramDraf
             first = node.generators[0]
             first.iter = operands.pass_operand(first.iter, "x")
         case _:
-            raise UnwritableValue("it is no single operation")
+            raise UnwritableValue("the expression is not a single operation")
     used = [name for name in _read_names(node) if name not in operands.names]
     inputs = list(operands.inputs)
     inputs += [
@@ -98,9 +98,9 @@ def _expression_at(captured: CapturedFrame, outwards: int) -> ast.expr:
             if (first, last) == (start, end):
                 break
     else:
-        raise UnwritableValue("it is no expression")
+        raise UnwritableValue("the code at the finding is not an expression")
     if outwards >= len(around):
-        raise UnwritableValue("nothing uses it")
+        raise UnwritableValue("no larger expression contains it")
     return around[-1 - outwards]
 
 
@@ -185,7 +185,7 @@ def statement_unit(
     node = copy.deepcopy(captured.layers[depth].node)
     if empty:
         if not isinstance(node, (ast.If, ast.While, ast.For, ast.With)):
-            raise UnwritableValue("there is nothing in it")
+            raise UnwritableValue("the statement has no body")
         node.body = [ast.Pass()]
         if not isinstance(node, ast.With):
             node.orelse = []
@@ -210,7 +210,7 @@ def window_unit(
 
 def _last_visits(visits: Sequence[FrameVariables], most: int) -> list[FrameVariables]:
     if not visits:
-        raise UnwritableValue("it is not reached when the code runs without Dynamo")
+        raise UnwritableValue("the statement is not reached when the code runs without Dynamo")
     return list(visits)[-most:]
 
 
@@ -246,7 +246,7 @@ def _unit_of_statements(
     whole = ast.Module(nodes, [])
     refused = _standalone_obstacle(whole)
     if refused:
-        raise UnwritableValue(f"{refused} cannot stand alone")
+        raise UnwritableValue(f"a statement with {refused} cannot be moved to another function")
     bound = {each.id for each in _name_nodes(whole) if isinstance(each.ctx, ast.Store)}
     steady = FrameVariables(
         {name: value for name, value in variables.items() if len(nodes) == 1 or name not in bound}
@@ -359,7 +359,7 @@ class _AttributeFlattener(ast.NodeTransformer):
             for part in parts:
                 value = getattr(value, part)
         except Exception as error:  # user objects may raise anything
-            raise UnwritableValue(f"`{name}` is not there in every call: {error}") from None
+            raise UnwritableValue(f"`{name}` does not exist in every call: {error}") from None
         return value
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

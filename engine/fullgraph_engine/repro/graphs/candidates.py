@@ -90,7 +90,7 @@ def _no_graphs_message(target: str, raised: str, left_out: list[str]) -> str:
         return f"No graph of `{target}` can be written as a program: {left_out[0]}."
     if raised:
         return f"`{target}` raises before a graph of it is compiled: {raised}"
-    return f"No graph of `{target}` was captured; look at its findings first."
+    return f"No graph of `{target}` was captured; see its findings for the reason."
 
 
 class _Graphs:
@@ -150,8 +150,8 @@ def _describe_backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
     if name not in dynamo.list_backends(()):
         common = ", ".join(dynamo.list_backends())
         raise LookupError(
-            f"torch has no backend `{name}` after the file was executed, only {common}. Register "
-            "it in the file, or import the module that registers it."
+            f"torch has no backend `{name}` after the file was executed; it has only {common}. "
+            "Register it in the file, or import the module that registers it."
         )
     function = backends.find_backend(name)
     if _is_installed(name, function):

@@ -95,7 +95,7 @@ def _catch_compile_call(
         return caught.args
     finally:
         torch.compile = original
-    raise LookupError("the program compiles nothing")
+    raise LookupError("the program does not call torch.compile")
 
 
 def _settings_lines(program: str) -> list[str]:

@@ -85,18 +85,18 @@ class GraphMinimizer(minimize.ProgramMinimizer):
         if self.backend.accuracy and failing:
             words = failing.partition(": ")[2].partition("\n")[0]
             return (
-                f"`{name}` fails instead of giving wrong results, {words}; choose a repro of the "
+                f"`{name}` fails instead of giving wrong results ({words}); create a repro of the "
                 "failure."
             )
         if any("it did not end" in words or "it crashed" in words for words in self.refused):
             return (
                 f"A program compiled by `{name}` crashes the process or does not end, so no "
-                "script can report it; run the target alone with this backend."
+                "script can check for it; run the target alone with this backend."
             )
         outcome = "gives right results for" if self.backend.accuracy else "compiles"
         return (
             f"`{name}` {outcome} all captured graphs ({count} programs, each with one graph); if "
-            "your program shows the problem, write a probe comment with its inputs."
+            "your program has the problem with other inputs, write them in a probe comment."
         )
 
     # -- reduction ----------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def _judge_failure(
         if failure.kind != requirement.signature.kind:
             return Verdict(False, f"it raises {failure.kind}"), None
         if not status:
-            return Verdict(False, "it raises something else"), None
+            return Verdict(False, "it raises another exception"), None
     return Verdict(True), ShownFinding(
         FindingSignature("backend", failure.kind, (failure.message,), "", ""), True
     )

@@ -71,7 +71,9 @@ def data_note(program: str, folder: Path) -> tuple[str, ...]:
     paths = [folder / DATA / name for name in names]
     size = sum(path.stat().st_size for path in paths if path.is_file())
     others = len(names) - 1
-    rest = f" and {others} more {'file' if others == 1 else 'files'} there" if others else ""
+    rest = (
+        f" and {others} more {'file' if others == 1 else 'files'} of that folder" if others else ""
+    )
     return (f"The script needs {DATA}/{names[0]}{rest}, next to the script ({_size_words(size)}).",)
 
 

@@ -39,13 +39,13 @@ Each has two values: whether tensors are fake, and the share of the remaining ti
 may take, so that programs that hang do not use up the time.
 """
 
-_UNVERIFIED = "It was not verified in a fresh Python process."
+_UNVERIFIED = "The script was not verified in a fresh Python process."
 _TOO_LATE = "No script that shows the finding was found within the time limit; raise the limit."
-_OUT_OF_TIME = "It was not verified, because the time limit was reached; raise the limit."
+_OUT_OF_TIME = "The script was not verified, because the time limit was reached; raise the limit."
 _NONE_SMALLER = "A smaller script may show the finding too, but none was verified."
 _EARLIER = (
     "Smaller scripts show the finding only in a process that has traced other code before; this "
-    "is the smallest for a fresh process."
+    "is the smallest script for a fresh process."
 )
 
 _monotonic = time.monotonic
@@ -309,8 +309,8 @@ class ProgramMinimizer:
             "The script shows the finding in fullgraph's process, but not in a fresh Python process"
         )
         if requirement.fake:
-            reason += ", which uses real tensors and not fake ones"
-        self.end(f"{reason}; look at its output.")
+            reason += ", where its tensors are real and not fake"
+        self.end(f"{reason}; look at the output of the script.")
 
     def execute_script(self, program: str) -> ScriptOutcome:
         seconds, ahead = max(self.until - _monotonic(), 0.0) + GRACE, self.ahead
@@ -408,7 +408,7 @@ def _judge_in_trial(
     are source texts of calls that the program must contain. Return the encoded verdict.
     """
     if kept and not kept <= inputs.load_calls(text):
-        return encode_verdict(Verdict(False, "data is lost"), None)
+        return encode_verdict(Verdict(False, "it does not load all saved data"), None)
     return encode_verdict(*judge(text, requirement))
 
 

@@ -68,17 +68,17 @@ signal.setitimer(signal.ITIMER_PROF, 0.05)
 while True: pass
 == the group of processes | crashes: Terminated
 os.killpg(os.getpgrp(), signal.SIGTERM)
-== the group of processes, by 0 | refused: does not let it signal other processes
+== the group of processes, by 0 | refused: does not let this code signal other processes
 os.kill(0, signal.SIGKILL)
 == the group of processes, in C | crashes: Killed
 libc.kill(0, 9)
-== everybody | refused: does not let it signal other processes
+== everybody | refused: does not let this code signal other processes
 os.kill(-1, signal.SIGWINCH)
 == everybody, in C | traced
 refused(libc.kill(-1, signal.SIGWINCH), "kill")
-== the parent | refused: does not let it signal other processes
+== the parent | refused: does not let this code signal other processes
 os.kill(os.getppid(), signal.SIGKILL)
-== the parent, in a run | refused: does not let it signal other processes | run
+== the parent, in a run | refused: does not let this code signal other processes | run
 os.kill(os.getppid(), signal.SIGKILL)
 == the parent, in C | traced
 for pid in {os.getppid(), 1, 2} - {os.getpid()}: libc.kill(pid, signal.SIGSTOP)
@@ -88,7 +88,7 @@ for pid in {os.getppid(), 1, 2} - {os.getpid()}: libc.kill(pid, signal.SIGSTOP)
 own = [int(name) for name in os.listdir("/proc/self/task")]
 for pid in range(1, 10_000):
     if pid not in own: libc.kill(pid, signal.SIGUSR2)
-== the process beside | refused: does not let it signal other processes
+== the process beside | refused: does not let this code signal other processes
 os.kill(VICTIM, signal.SIGTERM)
 == the process beside, in C | traced
 refused(libc.kill(VICTIM, signal.SIGKILL), "kill")
@@ -104,7 +104,7 @@ import fcntl
 come, go = os.pipe()
 for command in (8, 10): refused(libc.fcntl(come, command, VICTIM), "F_SETOWN")
 libc.fcntl(come, 4, 0o20000); os.write(go, b"x")
-== the runner | refused: does not let it signal other processes
+== the runner | refused: does not let this code signal other processes
 os.kill(RUNNER, signal.SIGWINCH)
 == an interrupt from the keyboard | raises: KeyboardInterrupt
 raise KeyboardInterrupt

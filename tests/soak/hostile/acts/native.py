@@ -90,7 +90,7 @@ refused(syscall("fchmodat2", -100, (HOME + "/weights.pt").encode(), 0o777, 0), "
 refused(syscall("setxattrat", -100, (HOME + "/notes.txt").encode(), 0, b"user.kept", bytes(16), 16))
 == a call that there will be one day | traced
 for number in range(470, 480): refused(libc.syscall(number, 0, 0, 0, 0, 0, 0), f"call {number}")
-== memory that is only to be read, through /proc | refused: does not let it change files
+== memory that is only to be read, through /proc | refused: does not let this code change files
 with open("/proc/self/mem", "r+b", 0) as memory: memory.seek(id(0)); memory.write(bytes(64))
 == references that are given back too often | crashes: Segmentation fault
 for _ in range(100_000): ctypes.pythonapi.Py_DecRef(ctypes.py_object(type))

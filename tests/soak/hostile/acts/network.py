@@ -23,53 +23,53 @@ def _in_c(text: str) -> str:
 CASES = table(
     _in_c(
         r"""
-== a connection | refused: does not give it network access
+== a connection | refused: does not let this code use the network
 socket.create_connection(TCP)
-== a connection, in a run | refused: does not give it network access | run
+== a connection, in a run | refused: does not let this code use the network | run
 socket.create_connection(TCP)
-== a connection without an exception | refused: does not give it network access
+== a connection without an exception | refused: does not let this code use the network
 socket.socket().connect_ex(tuple(TCP))
-== a connection over IPv6 | refused: does not give it network access
+== a connection over IPv6 | refused: does not let this code use the network
 socket.create_connection(TCP6)
-== a connection that is not waited for | refused: does not give it network access
+== a connection that is not waited for | refused: does not let this code use the network
 one = socket.socket()
 one.setblocking(False)
 one.connect(tuple(TCP))
-== urllib | refused: does not give it network access
+== urllib | refused: does not let this code use the network
 import urllib.request
 urllib.request.urlopen("http://%s:%s/" % tuple(TCP))
-== urllib, in a run | refused: does not give it network access | run
+== urllib, in a run | refused: does not let this code use the network | run
 import urllib.request
 urllib.request.urlopen("http://%s:%s/" % tuple(TCP))
-== http.client | refused: does not give it network access
+== http.client | refused: does not let this code use the network
 import http.client
 http.client.HTTPConnection(*TCP).request("GET", "/")
-== asyncio | refused: does not give it network access
+== asyncio | refused: does not let this code use the network
 import asyncio
 asyncio.run(asyncio.open_connection(*TCP))
-== mail | refused: does not give it network access
+== mail | refused: does not let this code use the network
 import smtplib
 smtplib.SMTP(*TCP)
-== a name is looked up | refused: does not give it network access
+== a name is looked up | refused: does not let this code use the network
 socket.getaddrinfo(TAG + ".example.com", 80)
-== a name is looked up, the old way | refused: does not give it network access
+== a name is looked up, the old way | refused: does not let this code use the network
 socket.gethostbyname(TAG + ".example.com")
 == a name is looked up, in C | traced
 libc.gethostbyname((TAG + ".localhost").encode())
-== the name of an address | refused: does not give it network access
+== the name of an address | refused: does not let this code use the network
 socket.gethostbyaddr("127.0.0.1")
-== a server of its own | refused: does not give it network access
+== a server of its own | refused: does not let this code use the network
 socket.create_server(("127.0.0.1", 0))
-== a server of HTTP | refused: does not give it network access
+== a server of HTTP | refused: does not let this code use the network
 import http.server
 http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-== a packet | refused: does not give it network access
+== a packet | refused: does not let this code use the network
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", tuple(UDP))
-== a packet, in a run | refused: does not give it network access | run
+== a packet, in a run | refused: does not let this code use the network | run
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", tuple(UDP))
-== a packet of many parts | refused: does not give it network access
+== a packet of many parts | refused: does not let this code use the network
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendmsg([b"x"], [], 0, tuple(UDP))
-== packets to everybody | refused: does not give it network access
+== packets to everybody | refused: does not let this code use the network
 one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 one.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 one.sendto(b"x", ("255.255.255.255", UDP[1]))
@@ -90,23 +90,23 @@ socket.socketpair()[0].connect(UNIX)
 == the log of the system | traced
 import syslog
 syslog.syslog("hostile")
-== a socket of the kernel | refused: does not give it network access
+== a socket of the kernel | refused: does not let this code use the network
 socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
-== raw packets | refused: does not give it network access
+== raw packets | refused: does not let this code use the network
 socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-== frames | refused: does not give it network access
+== frames | refused: does not let this code use the network
 socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-== sockets to the host of a virtual machine | refused: does not give it network access
+== sockets to the host of a virtual machine | refused: does not let this code use the network
 socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
-== ciphers of the kernel | refused: does not give it network access
+== ciphers of the kernel | refused: does not let this code use the network
 socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)
-== a remote debugger | refused: does not give it network access
+== a remote debugger | refused: does not let this code use the network
 from multiprocessing.connection import Client
 Client(tuple(TCP))
-== RPC | refused: does not give it network access
+== RPC | refused: does not let this code use the network
 import xmlrpc.client
 xmlrpc.client.ServerProxy("http://%s:%s/" % tuple(TCP)).system.listMethods()
-== weights from a hub | refused: does not give it network access
+== weights from a hub | refused: does not let this code use the network
 torch.hub.load_state_dict_from_url("http://%s:%s/w.pt" % tuple(TCP), tempfile.gettempdir())
 == a store of torch.distributed | traced
 try: torch.distributed.TCPStore(TCP[0], TCP[1], timeout=__import__("datetime").timedelta(seconds=1))

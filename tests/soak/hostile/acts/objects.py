@@ -36,8 +36,8 @@ raise Evil("lies")
 raise type("a\nb\0c" + "d" * 10_000, (Exception,), {})
 == escapes of terminals | raises: before
 raise ValueError("before \x1b[2J\x1b]0;title\x07 \r\n\n\t \u202e \ud800 after")
-== words of a refusal | refused: does not let it change files
-raise ValueError("fullgraph runs this code only to trace it and does not let it change files")
+== words of a refusal | refused: does not let this code change files
+raise ValueError("fullgraph's sandbox does not let this code change files")
 == a cause that is its own cause | raises: first
 first, second = ValueError("first"), ValueError("second")
 first.__cause__, second.__cause__ = second, first
@@ -78,12 +78,12 @@ class Evil(nn.Module):
     def forward(self, x: leak): return x
 Evil.forward.__annotations__["x"] = "__import__('os').system('touch ' + PROJECT + '/made')"
 globals()["Evil"] = Evil
-== a pickle | refused: does not let it start processes
+== a pickle | refused: does not let this code start processes
 import pickle
 class Evil:
     def __reduce__(self): return os.system, (f"touch {PROJECT}/made",)
 pickle.loads(pickle.dumps(Evil()))
-== a checkpoint | refused: does not let it start processes
+== a checkpoint | refused: does not let this code start processes
 class Evil:
     def __reduce__(self): return os.system, (f"touch {PROJECT}/made",)
 import io

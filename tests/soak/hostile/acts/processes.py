@@ -6,36 +6,36 @@ from tests.soak.hostile.case import table
 
 CASES = table(
     r"""
-== fork | refused: does not let it start processes
+== fork | refused: does not let this code start processes
 os.fork()
-== fork, in a run | refused: does not let it start processes | run
+== fork, in a run | refused: does not let this code start processes | run
 os.fork()
-== subprocess | refused: does not let it start processes
+== subprocess | refused: does not let this code start processes
 subprocess.run(["touch", PROJECT + "/made"])
-== a shell | refused: does not let it start processes
+== a shell | refused: does not let this code start processes
 os.system(f"touch {PROJECT}/made")
-== a shell, in a run | refused: does not let it start processes | run
+== a shell, in a run | refused: does not let this code start processes | run
 os.system(f"touch {PROJECT}/made")
-== posix_spawn | refused: does not let it start processes
+== posix_spawn | refused: does not let this code start processes
 os.posix_spawn("/bin/touch", ["touch", PROJECT + "/made"], {})
-== exec in place of Python | refused: does not let it start processes
+== exec in place of Python | refused: does not let this code start processes
 os.execv("/bin/touch", ["touch", PROJECT + "/made"])
-== a terminal of its own | refused: does not let it start processes
+== a terminal of its own | refused: does not let this code start processes
 import pty
 pty.spawn("/bin/sh")
-== multiprocessing by fork | refused: does not let it start processes
+== multiprocessing by fork | refused: does not let this code start processes
 import multiprocessing
 multiprocessing.get_context("fork").Process(target=print).start()
-== multiprocessing by spawn | refused: does not let it start processes
+== multiprocessing by spawn | refused: does not let this code start processes
 import multiprocessing
 multiprocessing.get_context("spawn").Process(target=print).start()
-== a pool | refused: does not let it start processes
+== a pool | refused: does not let this code start processes
 from concurrent.futures import ProcessPoolExecutor
 ProcessPoolExecutor(1).submit(print).result()
-== asyncio | refused: does not let it start processes
+== asyncio | refused: does not let this code start processes
 import asyncio
 asyncio.run(asyncio.create_subprocess_exec("touch", PROJECT + "/made"))
-== workers of a data loader | refused: does not let it start processes
+== workers of a data loader | refused: does not let this code start processes
 from torch.utils.data import DataLoader
 for _ in DataLoader([1, 2, 3], num_workers=2): pass
 == a shell of C | traced

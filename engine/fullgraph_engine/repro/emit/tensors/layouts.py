@@ -53,7 +53,7 @@ def size_hint(value: Any) -> Any:
         return value
     known = getattr(node, "hint", None)
     if known is None:
-        raise UnwritableValue(f"the size {value} has no value")
+        raise UnwritableValue(f"the symbolic size {value} has no known value")
     return known
 
 

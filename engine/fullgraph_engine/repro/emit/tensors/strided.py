@@ -209,6 +209,9 @@ def with_contents(program: ProgramBuilder, text: str, data: torch.Tensor | None)
         return text
     name = program.store.save(data)
     if name is None:
-        program.note(f"only {program.store.most >> 20} MiB of data are saved: the rest is random")
+        program.note(
+            f"only {program.store.most >> 20} MiB of tensor data are saved; other tensors get "
+            "random values"
+        )
         return text
     return f'{STORED}("{name}", {text})'
