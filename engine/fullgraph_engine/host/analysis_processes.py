@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Union
 
-from ..protocol import Analyze
+from ..protocol import Analyze, SharedImports
 from . import blackbox, wire
 from .attempts import RunEnd, RunResult
 from .enclosing_run import EnclosingRun
@@ -177,7 +178,8 @@ class AnalysisProcesses:
         module = ModuleExecution(self.ends)
         # Do not keep the process for later edits if it skips statements or may start programs.
         alone = bool(order.skip) or wire.starts_programs(self._request)
-        keep = self._request.keep and not alone
+        kept = self._request.keep or bool(self._request.shared_imports.modules)
+        keep = kept and not alone
         launcher = self._host.backend.execute_module(order, module, keep=keep)
         made = LaunchedProcess(launcher.channels, launcher.pid, launcher.begun)
         seconds = self._request.limits.module_seconds
@@ -194,6 +196,7 @@ class AnalysisProcesses:
     def discard_source(self) -> None:
         """End the kept process (kept after a file's imports) from which the process that executes
         the file was forked."""
+        self._request = replace(self._request, shared_imports=SharedImports())
         if self._launcher is not None:
             self._launcher.discard_source()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import importlib
 import os
 import sys
 import tempfile
@@ -151,6 +152,7 @@ class _ModuleExecutor:
         self.enter()
         if not self.read():
             return
+        self.share_imports()
         self.execute()
         self.pipeline.check_operator_calls()
         if self.job.again is None:
@@ -233,17 +235,7 @@ class _ModuleExecutor:
             seconds = self.analyze.limits.module_seconds
             wire.write_message(self.ends.report, StageBegun("module", seconds))
         self.settle_generation()
-        folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
-        try:
-            os.chdir(folder)
-        except OSError:
-            os.chdir(self.job.scratch)
-        if "PWD" in os.environ:
-            # The engine inherited this variable from the process that started it, perhaps for
-            # another project.
-            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
         sys.dont_write_bytecode = True
-        sys.argv = [self.analyze.path]
         programs = wire.starts_programs(self.analyze)
         self.sandbox.install(self.analyze.limits.memory, programs=programs)
         self.pipeline.audit_native_writes()
@@ -265,6 +257,16 @@ class _ModuleExecutor:
         exits.record_exits(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
         tempfile.tempdir = self.job.scratch  # in case user code clears TMPDIR
+        folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
+        try:
+            os.chdir(folder)
+        except OSError:
+            os.chdir(self.job.scratch)
+        if "PWD" in os.environ:
+            # The engine inherited this variable from the process that started it, perhaps for
+            # another project.
+            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
+        sys.argv = [self.analyze.path]
         limits.apply_limits(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
@@ -319,8 +321,7 @@ class _ModuleExecutor:
         self.watch.enter_phase("imports")
         place = import_hook.locate_module(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
-        own = [entry for entry in place.search if entry not in self.user_path]
-        sys.path[:] = [*own, *self.user_path]
+        self.set_search_path(place)
         import_hook.cache_source(path, text)
         self.progress = ImportProgress(self.reporter.report_import)
         self.source = import_hook.TextImporter(
@@ -328,21 +329,30 @@ class _ModuleExecutor:
         )
         self.open_texts.replace(self.analyze.open_files)
         sys.meta_path[:0] = [self.source, self.open_texts]
-        if self.ends.keep_control >= 0:
+        if self.ends.keep_control >= 0 and self.analyze.keep:
             self.may_stay_since = _monotonic()
             self.reporter.keeps_findings = True
-        if self.ends.keep_control >= 0 or self.analyze.files:
-            scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
-            self.reads = Reads(path, self.user_path, scratch)
-            self.reads.open_files = self.open_texts.texts.keys()
-            sys.meta_path.append(self.reads.unfound)
-            self.sandbox.noted = self.open_texts.loaded = self.reads.opened
+        if self.reads is None and (self.may_stay_since is not None or self.analyze.files):
+            self.record_reads()
         with self.pipeline.without_tracing():
             self.load(place)
         self.progress.silent = True  # later imports belong to a run
         self.report_late_imports()
         blackbox.undo_dump()
         descriptors.flush_streams()
+
+    def set_search_path(self, place: import_hook.ModulePlace) -> None:
+        own = [entry for entry in place.search if entry not in self.user_path]
+        sys.path[:] = [*own, *self.user_path]
+
+    def record_reads(self) -> Reads:
+        """Begin to record the files that user code reads."""
+        scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
+        self.reads = Reads(self.analyze.path, self.user_path, scratch)
+        self.reads.open_files = self.open_texts.texts.keys()
+        sys.meta_path.append(self.reads.unfound)
+        self.sandbox.noted = self.open_texts.loaded = self.reads.opened
+        return self.reads
 
     def load(self, place: import_hook.ModulePlace) -> None:
         """Import the user's module and its parent packages as Python's import system would."""
@@ -476,6 +486,48 @@ class _ModuleExecutor:
         # reuse the results of operator calls that it repeats.
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
+    def share_imports(self) -> None:
+        """Import the modules that several files import, and keep this process, from which the
+        processes of the other files are forked.
+
+        If a module cannot be imported, the process goes on for its own file only. For a file that
+        the modules import, the main process starts another process without them.
+        """
+        names, path = preamble.shared_imports_of(self.analyze).modules, self.analyze.path
+        if not names or self.ends.keep_control < 0:
+            return
+        self.watch.enter_phase("imports")
+        tree, roots = self.tree, self.analyze.roots
+        self.set_search_path(import_hook.locate_module(path, roots, self.user_path, tree))
+        reads = self.record_reads()
+        self.clock.executing = True
+        try:
+            with self.pipeline.without_tracing():
+                for name in names:
+                    importlib.import_module(name)
+        except BaseException as error:
+            if isinstance(error, wire.ParentUnreachable):
+                raise
+            names = ()
+        finally:
+            self.clock.executing = False
+        blackbox.undo_dump()  # the scheduled dump has a thread, which would not survive a fork
+        imported = reads.imported_files()
+        self.refuse_imported(imported)
+        if names and processes.count_threads() == 1:
+            self.stay_as_preamble(reads, 0)
+            self.refuse_imported(imported)
+        else:
+            self.start_clock()
+            descriptors.close_all([self.ends.keep_control, self.ends.keep_report])
+
+    def refuse_imported(self, imported: frozenset[str]) -> None:
+        """End this process, and ask the main process for one without shared imports, if these have
+        imported the file to execute."""
+        if self.analyze.path in imported:
+            self.reporter.send(PreambleStale())
+            _exit(0)
+
     def stay_as_preamble(self, reads: Reads, imports: int) -> None:
         """Keep this process after the file's imports, to be forked for later versions of the file.
 
@@ -492,7 +544,7 @@ class _ModuleExecutor:
         # forked process would have to copy them.
         self.inside_packages = len(early_imports.modules_in_progress()) > 1
         server = ForkServer(ends.keep_control, ends.keep_report, self.forking)
-        lines = self.tree.body[imports - 1].end_lineno or 0
+        lines = (self.tree.body[imports - 1].end_lineno or 0) if imports else 0
         wire.write_message(ends.keep_report, PreambleReady(lines, files))
         if server.fork(ForkGeneration(0)):
             self.watch.restart_cpu_time()
@@ -561,9 +613,9 @@ class _ModuleExecutor:
         self.open_texts.replace(self.analyze.open_files)
         if self.reads is not None:
             self.reads.open_files = self.open_texts.texts.keys()
-        execution = self.execution
-        assert execution is not None
-        execution.switch_text(self.tree, self.lines, self.ends.box, self.refused)
+            self.reads.set_path(self.analyze.path)
+        if self.execution is not None:
+            self.execution.switch_text(self.tree, self.lines, self.ends.box, self.refused)
 
     # -- preparing for runs -------------------------------------------------------------------
 

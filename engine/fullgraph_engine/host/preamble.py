@@ -6,6 +6,9 @@ file uses a preamble if it begins with the same code, the files that the imports
 and no package was installed. A process cannot become a preamble if its imports start threads, or if
 they are fast and the file is not being edited. Between edits, a preamble repeats the operator calls
 of earlier runs, so that later runs find the results for fake tensors in torch's cache.
+
+A check of many files keeps one process that has imported the modules that these files share, and
+forks it for each of them, except for files that the modules themselves import.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from ..protocol import Analyze
+from ..protocol import Analyze, SharedImports
 from . import syntax, wire
 from .lines import Line, LineReader
 from .process_backends import ForkedProcessOwner, descriptors, packets, processes
@@ -72,6 +75,7 @@ class Preamble:
         scratch: str,
     ) -> None:
         self.request, self.scratch = request, scratch
+        self.shared_imports = shared_imports_of(request)
         self.kept: PreambleReady | None = None
         self.pid = 0
         self.used = time.monotonic()
@@ -96,18 +100,31 @@ class Preamble:
         own = self.request
         if self.kept is None or self._doomed:
             return False
-        if (own.path, own.roots, own.cwd) != (request.path, request.roots, request.cwd):
+        if (own.roots, own.cwd) != (request.roots, request.cwd):
             return False
         # The engine's main process enforces the time limit of a run.
         if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
-        imports = syntax.code_of(syntax.lines_of(own.text)[: self.kept.lines])
-        if imports != syntax.code_of(syntax.lines_of(request.text))[: len(imports)]:
+        if self.shared_imports.modules or shared_imports_of(request).modules:
+            if not self.shares_imports(request):
+                return False
+        elif own.path != request.path or not self._begins(request):
             return False
         read = {file.path for file in self.kept.files}
         if _open_texts(own, read) != _open_texts(request, read):
             return False
         return all(file.is_unchanged() for file in self.kept.files)
+
+    def _begins(self, request: Analyze) -> bool:
+        """Whether the text of a request begins with the executed imports."""
+        assert self.kept is not None
+        imports = syntax.code_of(syntax.lines_of(self.request.text)[: self.kept.lines])
+        return imports == syntax.code_of(syntax.lines_of(request.text))[: len(imports)]
+
+    def shares_imports(self, request: Analyze) -> bool:
+        """Whether this process imported, for several files, the modules that ``request`` lists."""
+        shared = shared_imports_of(request)
+        return bool(shared.modules) and self.shared_imports == shared
 
     def fork_generation(
         self, job: ModuleOrder, ends: ProcessEnds, generation: ForkedProcessOwner
@@ -146,7 +163,7 @@ class Preamble:
 
         Only the first call has an effect.
         """
-        if self.kept is None or self._doomed or self._asked_ahead:
+        if self.kept is None or self._doomed or self._asked_ahead or self.shared_imports.modules:
             return
         self._asked_ahead = True
         size, names = 0, list[str]()
@@ -165,7 +182,7 @@ class Preamble:
 
         This fills torch's fake tensor cache for later forks.
         """
-        if self.kept is not None and not self._doomed:
+        if self.kept is not None and not self._doomed and not self.shared_imports.modules:
             self._send(wire.encode_message(RepeatOperatorCalls()), [], calls.packed.encode())
 
     def discard(self) -> None:
@@ -225,6 +242,12 @@ class Preamble:
                     self.discard()
 
 
+def shared_imports_of(request: Analyze) -> SharedImports:
+    """Return the modules that one process imports for this request and others; empty if a process
+    is kept for the file alone."""
+    return SharedImports() if request.keep else request.shared_imports
+
+
 def _open_texts(request: Analyze, paths: set[str]) -> dict[str, str]:
     """Return the unsaved editor texts of those files in ``paths`` that the imports have read, by
     path."""
@@ -249,9 +272,15 @@ class Shelf:
                 return preamble
         return None
 
+    def has_shared(self, request: Analyze) -> bool:
+        """Whether a process imported the modules that ``request`` shares with other files, even if
+        it cannot be forked for this one."""
+        return any(one.shares_imports(request) for one in self._kept)
+
     def add(self, preamble: Preamble) -> None:
         for other in list(self._kept):
-            if other.request.path == preamble.request.path:
+            same = other.request.path == preamble.request.path
+            if same or other.shares_imports(preamble.request):
                 self.drop(other)
         self._kept.append(preamble)
         self._kept.sort(key=lambda kept: kept.used)

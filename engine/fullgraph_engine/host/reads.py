@@ -65,6 +65,14 @@ class Reads:
         outdated."""
         self._told: set[str] = set()
 
+    def set_path(self, path: str) -> None:
+        """Set the path of the analyzed file, in a process forked for another file."""
+        self._path = path
+
+    def imported_files(self) -> frozenset[str]:
+        """Return the paths of the files that were imported as modules."""
+        return frozenset(_module_files(self._new_modules()))
+
     def file_states(self) -> tuple[FileState, ...]:
         """Return the current state (such as the modification time) of every file read.
 

@@ -437,6 +437,18 @@ class ProgramRequest:
 
 
 @dataclass(frozen=True)
+class SharedImports:
+    """Modules to import in one process for several files.
+
+    ``modules`` are absolute names. ``root`` is the folder in which Python searches for the files'
+    own modules.
+    """
+
+    modules: tuple[str, ...] = ()
+    root: str = ""
+
+
+@dataclass(frozen=True)
 class Analyze:
     """Request: trace the targets (functions and module classes) of one text.
 
@@ -471,6 +483,9 @@ class Analyze:
     jobs: int = 2
     keep: bool = True
     """True to keep a process after the imports of the file for later versions of the file."""
+    shared_imports: SharedImports = SharedImports()
+    """Modules that this file and other files import. Without ``keep``, one process imports them and
+    is forked for each request with equal shared imports."""
     parts: tuple[Part, ...] = ("first", "second")
     """Purposes for which each target is run, such as "first" (trace it with the example inputs).
     Without "first", the server keeps its earlier reports."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from fullgraph.cli import sources
 from fullgraph.cli.defects import ASK_FOR_REPORT
 from fullgraph.cli.file_settings import FileSettings, FindSettings
+from fullgraph.cli.shared_imports import choose_shared_imports
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.causes import group_by_cause
 from fullgraph.domain.phrases import amount
@@ -41,6 +43,7 @@ from fullgraph_engine.protocol import (
     Degraded,
     Event,
     Importing,
+    SharedImports,
     TargetReport,
     TargetStarted,
 )
@@ -337,6 +340,17 @@ class FileCheck:
             "inputs.",
         )
 
+    @functools.cached_property
+    def _shared_imports(self) -> dict[Path, SharedImports]:
+        """Modules to import once for several files, by the path of each file."""
+        texts = dict[Path, str]()
+        for source in self._files:
+            with contextlib.suppress(UnreadableFile):
+                texts[source.absolute] = self._texts.get(source.path) or sources.read_source(source)
+        return choose_shared_imports(
+            {path: text for path, text in texts.items() if may_have_targets(text)}
+        )
+
     async def _find_results(
         self, request: Analyze, own: FileSettings, watch: Callable[[Event], None]
     ) -> Results:
@@ -357,6 +371,9 @@ class FileCheck:
             return known.results
         engine, status = await self._engines.find_ready(own)
         results = Results()
+        if not request.keep:
+            shared = self._shared_imports.get(Path(request.path), SharedImports())
+            request = dataclasses.replace(request, shared_imports=shared)
         request, files = begin_run(results, request, known)
         completed = False
         try:

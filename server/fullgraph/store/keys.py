@@ -17,7 +17,7 @@ from pathlib import Path
 from fullgraph import __version__
 from fullgraph.engines import boot_script, packages_state, stable_variables
 from fullgraph.engines.installation import file_states
-from fullgraph_engine.protocol import Allowed, Analyze, to_plain
+from fullgraph_engine.protocol import Allowed, Analyze, SharedImports, to_plain
 
 
 def request_key(
@@ -41,6 +41,7 @@ def request_key(
         focus=0,
         jobs=0,
         keep=True,
+        shared_imports=SharedImports(),
         files=False,
         nice=0,
         calls=False,

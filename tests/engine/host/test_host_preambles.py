@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Limits,
     Log,
     OpenFile,
+    SharedImports,
 )
 from fullgraph_engine.protocol.files import OPEN
 
@@ -73,6 +74,63 @@ def test_no_process_is_kept_unless_the_request_wants_one(engine: Engine, slow: P
     text = "import slow\ndef f():  # target\n    return slow.value\n"
     for _ in range(2):
         assert _imported(engine.analyze(text, path=str(slow), keep=False)) == 1
+
+
+def _analyze_sharing(engine: Engine, path: Path, text: str, *shared: str) -> Result:
+    imports = SharedImports(shared, str(path.parent))
+    return engine.analyze(text, path=str(path), keep=False, files=True, shared_imports=imports)
+
+
+def test_modules_that_files_share_are_imported_once(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    text = "import slow\ndef f():  # target\n    return slow.value, __file__[-8:]\n"
+    first = _analyze_sharing(engine, slow, text, "slow")
+    assert (first.value("f"), _imported(first)) == ("(1, 'model.py')", 1)
+    for path in (slow.with_name("other.py"), slow.with_name("third.py")):
+        text = f"import os, slow\nx = {path.name!r}\ndef g():  # target\n    return slow.value, x\n"
+        other = _analyze_sharing(engine, path, text, "slow")
+        assert (other.value("g"), _imported(other)) == (f"(1, {path.name!r})", reimports)
+        events = [one for one in other.events if isinstance(one, FilesRead)]
+        read = {file.path for one in events for file in one.unpack_files()}
+        assert str(slow.with_name("slow.py")) in read and str(path) not in read
+    (slow.parent / "slow.py").write_text(SLOW.replace("value = 1", "value = 22"))
+    changed = _analyze_sharing(engine, slow, text, "slow")
+    assert changed.value("g") == f"(22, {path.name!r})"
+
+
+def test_a_file_that_is_a_shared_import_is_executed_for_itself(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    path = slow.with_name("slow.py")
+    text = f"{SLOW}def f():  # target\n    return value, __name__\n"
+    path.write_text(text)
+    for _ in range(2):  # without and with a process that has imported it
+        own = _analyze_sharing(engine, path, text, "slow")
+        assert own.value("f") == "(1, 'slow')"
+        user = "import slow\ndef f():  # target\n    return slow.value\n"
+        assert _analyze_sharing(engine, slow, user, "slow").value("f") == "1"
+    assert _imported(_analyze_sharing(engine, slow, user, "slow")) == reimports
+
+
+def test_modules_of_the_same_name_in_other_folders_are_not_shared(
+    engine: Engine, tmp_path: Path
+) -> None:
+    text = "import slow\ndef f():  # target\n    return slow.value\n"
+    for number in range(2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "slow.py").write_text(f"value = {number}\n")
+        result = _analyze_sharing(engine, folder / "model.py", text, "slow")
+        assert result.value("f") == str(number)
+
+
+def test_a_shared_import_that_fails_is_reported_at_its_statement(
+    engine: Engine, slow: Path
+) -> None:
+    text = "import slow, absent\ndef f():  # target\n    return absent.x\n"
+    result = _analyze_sharing(engine, slow, text, "absent", "slow")
+    assert {line for _, line in result.troubles} == {0}
 
 
 def test_findings_of_imports_that_have_moved_are_where_they_are(engine: Engine, slow: Path) -> None:

@@ -195,6 +195,9 @@ class ForkedModule(ForkedSource):
         if kept is not None and kept.fork_generation(job, ends, owner):
             self._preamble = kept
             return
+        if backend.shelf.has_shared(job.analyze):
+            self.pid = backend.fork(job, ends, owner)
+            return
         ours, ends.keep_control = packets.control_pair()
         reports, ends.keep_report = packets.report_channel()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
@@ -231,7 +234,8 @@ class ForkedModule(ForkedSource):
             super().handle_message(message)
 
     def discard_source(self) -> None:
-        if self._preamble is not None:
+        # A process with shared imports is unfit only for the files that it imported.
+        if self._preamble is not None and not self._preamble.shared_imports.modules:
             self._backend.shelf.drop(self._preamble)
 
     def repeat_calls(self, calls: OperatorCalls) -> None:
