@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import pytest
 
 from fullgraph.fixes import verification
-from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.fixing import Fixed, Offered, fixed, fixed_with
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.numerics import judge_numerics
@@ -758,6 +758,56 @@ def test_fixes_together_leave_out_what_touches_the_same_line(
     assert fix is not None
     assert fix.candidate.text == "a = 1\nb = 3\n"
     assert len(fix.findings) == 2
+
+
+ALIKE = "def f(x):\n    break_a\n    y = x\n    break_b\n\n\ndef g(x):\n    break_c\n"
+
+
+class Alike(Engine):
+    """Each line with ``break`` has a break of the same kind."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        self.analyzed.append(request)
+        lines = request.text.split("\n")
+        found = [break_at(number) for number, line in enumerate(lines) if "break" in line]
+        done = (TargetDone(0, report()), Analyzed(0, request.generation, 0.1))
+        return Asked([*(FindingFound(0, one) for one in found), *done])
+
+
+def test_a_fix_also_removes_breaks_of_the_same_kind_in_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    verifier = Verifier(Alike(compares_as("same")), request_of(ALIKE))
+    (fix,) = asyncio.run(verifier.fixes(break_at(3), ["f"])).fixes
+    assert fix.candidate.text == ALIKE.replace("    break_a\n", "").replace("    break_b\n", "")
+    assert fix.grade == "safe"
+    assert [one.range.start.line for one in fix.findings] == [3, 1]
+
+
+def test_a_break_of_the_same_kind_stays_if_its_rewrite_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+
+    def compare(request: Compare) -> Compared:
+        return Compared(0, "same" if "break_a" in request.changed else "differs", True)
+
+    verifier = Verifier(Alike(compare), request_of(ALIKE))
+    (fix,) = asyncio.run(verifier.fixes(break_at(3), ["f"])).fixes
+    assert fix.candidate.text == ALIKE.replace("    break_b\n", "")
+
+
+def test_edits_of_two_versions_are_merged_unless_they_overlap() -> None:
+    text = "a\nb\nc\n"
+    first, second = edits_between(text, "new\nA\nb\nc\n"), edits_between(text, "a\nb\nC\n")
+    merged = merge_edits(first, (*second, *first))
+    assert merged is not None and apply_edits(text, merged) == "new\nA\nb\nC\n"
+    assert (
+        merge_edits(edits_between(text, "a\nx\nb\nc\n"), edits_between(text, "a\ny\nb\nc\n"))
+        is None
+    )
+    assert merge_edits(edits_between(text, "a\n"), second) is None
 
 
 def test_edits_are_whole_lines_and_keep_line_ends() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from fullgraph.domain.positions import text_hash
-from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.outcomes import CompileTimes, is_faster, slow_words
 from fullgraph.fixes.outcomes import Fix as Fix
@@ -24,13 +24,14 @@ from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
 from fullgraph.fixes.outcomes import Search as Search
 from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
-from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
     Judgment,
     Traced,
     Tracer,
     events,
+    is_alike,
     judge_rewrite,
     same,
     trace_file,
@@ -77,6 +78,8 @@ rewrites.
 """
 _MOST_STEPS = 3
 """Maximum number of rewrites that one fix combines."""
+_MOST_SIBLINGS = 8
+"""Maximum number of further graph breaks of the same kind that one fix removes."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
 """Phases of a trace that verify a fix last: the second call's sizes and the recompile forecast.
@@ -198,6 +201,7 @@ class Verifier:
         # Most candidates fail, so the function with the fastest trace is verified first.
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
+        siblings = await asyncio.to_thread(self._find_siblings, finding, before)
         found: list[Fix] = []
         refused: list[Refused] = []
         suggestions = [one for one in made if one.suggestion]
@@ -231,6 +235,7 @@ class Verifier:
                     only[1:],
                     hurried=hurried,
                     likely=not (found or refused or tried),
+                    siblings=siblings if step == 0 else (),
                 )
                 if isinstance(one, Refused):
                     tried.append(one)
@@ -300,6 +305,44 @@ class Verifier:
                 return ()
         return candidates(self._text, finding, seen)
 
+    def _find_siblings(self, finding: Finding, before: Traced) -> tuple[Finding, ...]:
+        """Return the other graph breaks of the same kind in the function with a finding.
+
+        ``before`` is the trace of the original.
+        """
+        alike = (
+            one
+            for one in before.findings
+            if finding.code.startswith("graph-break/")
+            and is_alike(one, finding)
+            and one.range != finding.range
+        )
+        places = list({one.range: one for one in alike}.values())[:_MOST_SIBLINGS]
+        if not places or self._text is None:
+            return ()
+        function = Site(self._text, finding).function
+        return tuple(one for one in places if Site(self._text, one).function is function)
+
+    def _extend_to_siblings(self, candidate: Candidate, siblings: Sequence[Finding]) -> Candidate:
+        """Return a candidate that applies the same rewrite at further findings as well.
+
+        It is ``candidate`` itself if the rewrite does not apply at any of ``siblings``.
+        """
+        assert self._text is not None
+        for sibling in siblings:
+            for other in candidates(self._text, sibling):
+                edits = merge_edits(
+                    edits_between(self._request.text, candidate.text),
+                    edits_between(self._request.text, other.text),
+                )
+                # The rewritten code may not lose more than at the first finding.
+                lone = dataclasses.replace(other, text=candidate.text)
+                if lone == candidate and edits is not None:
+                    changed = apply_edits(self._request.text, edits)
+                    candidate = dataclasses.replace(candidate, text=changed)
+                    break
+        return candidate
+
     async def _try_candidate(
         self,
         candidate: Candidate,
@@ -311,8 +354,12 @@ class Verifier:
         *,
         hurried: bool = False,
         likely: bool = False,
+        siblings: tuple[Finding, ...] = (),
     ) -> Fix | Refused:
         """Trace one rewrite, compare its behavior with the original, and grade or refuse it.
+
+        If the rewrite removes the finding, it is applied at ``siblings`` as well, other findings of
+        the same kind, if that passes the same verification.
 
         ``before`` is the trace of the original. ``parts`` are the phases of the trace that show the
         finding. ``others`` are functions that call ``targets``; they are compared with fewer
@@ -325,12 +372,23 @@ class Verifier:
         )
         with contextlib.ExitStack() as begun:
             begun.callback(looking.cancel)
-            if likely:
+            if likely and not siblings:
                 looking.begin()
             after = await self._trace_changed(candidate.text, targets, parts)
             shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
                 return shown
+            whole = candidate
+            if siblings and not candidate.suggestion:
+                whole = await asyncio.to_thread(self._extend_to_siblings, candidate, siblings)
+            if whole is not candidate:
+                fix = await self._try_candidate(
+                    whole, finding, before, parts, targets, others, hurried=hurried, likely=True
+                )
+                may_be_safe = candidate.preserves and not candidate.gives_up
+                grades = ("safe",) if may_be_safe else ("safe", "unsafe")
+                if isinstance(fix, Fix) and fix.grade in grades and _removes_more(fix, shown):
+                    return fix
             times = None
             if candidate.compiles_faster:
                 times = _compile_times(before.of(targets), after)
@@ -658,6 +716,11 @@ def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]
     They are ``parts``, which show the finding, and the phases that the candidate requires.
     """
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
+
+
+def _removes_more(fix: Fix, judgment: Judgment) -> bool:
+    """Whether a fix removes more findings than a rewrite with the given judgment."""
+    return len(fix.judgment.ended) > len(judgment.ended)
 
 
 def _is_settled(fix: Fix) -> bool:
