@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Generic, TypeVar
 
+import libcst as cst
+
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.catalogue import candidates
@@ -46,7 +48,7 @@ from fullgraph_engine.protocol import (
     SeenValue,
     TargetReport,
 )
-from fullgraph_engine.protocol.evidence import ExportEvidence
+from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, ExportEvidence
 
 LOOK_SECONDS = 15.0
 """Maximum seconds to trace rewritten code, in addition to ten times the seconds for the
@@ -189,7 +191,8 @@ class Verifier:
             return await self._program_verifier.fixes(finding)
         with self._times.measure("candidates"):
             made = await asyncio.to_thread(self._make_candidates, finding, seen)
-        if not made:
+        separate = self._is_comprehension(finding)
+        if not made and not separate:
             return Search(problem=_NO_REWRITE)
         parts = _parts_of_finding(finding)
         before = await self._trace_original(only, parts)
@@ -202,6 +205,10 @@ class Verifier:
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
         siblings = await asyncio.to_thread(self._find_siblings, finding, before)
+        if separate:
+            # Only another break makes Dynamo trace the comprehension by itself.
+            causes = await asyncio.to_thread(self._make_candidates_of_skips, finding, before)
+            made = (*causes, *made)
         found: list[Fix] = []
         refused: list[Refused] = []
         suggestions = [one for one in made if one.suggestion]
@@ -304,6 +311,31 @@ class Verifier:
             except Unparsable:
                 return ()
         return candidates(self._text, finding, seen)
+
+    def _is_comprehension(self, finding: Finding) -> bool:
+        """Whether Dynamo cannot read the iterator of a comprehension that it traces by itself."""
+        evidence = finding.evidence
+        return (
+            isinstance(evidence, BreakEvidence)
+            and evidence.title == MISSING_NEXT
+            and self._text is not None
+            and isinstance(Site(self._text, finding).expression, cst.BaseComp)
+        )
+
+    def _make_candidates_of_skips(self, finding: Finding, before: Traced) -> tuple[Candidate, ...]:
+        """Return the candidates for the breaks that make Dynamo skip the function around a finding.
+
+        ``before`` is the trace of the original.
+        """
+        assert self._text is not None
+        function = Site(self._text, finding).function
+        found: dict[str, Candidate] = {}
+        for one in before.findings:
+            if getattr(one.evidence, "outcome", "") not in ("frame-skipped", "rest-skipped"):
+                continue
+            if one.range != finding.range and Site(self._text, one).function is function:
+                found.update((made.text, made) for made in candidates(self._text, one))
+        return tuple(found.values())
 
     def _find_siblings(self, finding: Finding, before: Traced) -> tuple[Finding, ...]:
         """Return the other graph breaks of the same kind in the function with a finding.

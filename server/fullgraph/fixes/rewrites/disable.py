@@ -131,8 +131,6 @@ def _is_disabled(syntax: Syntax, part: cst.BaseExpression) -> bool:
 def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
     """Return the smallest call that contains the finding; None if there is none."""
     for node in syntax.around:
-        if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
-            return None
         if isinstance(node, cst.Call):
             return node
     small = syntax.small
