@@ -260,6 +260,18 @@ def test_a_function_becomes_an_operator() -> None:
     assert (made.preserves, made.parts) == (False, ("export",))
 
 
+def test_all_calls_of_a_function_become_calls_of_its_operator() -> None:
+    source = (
+        "def f(x, w):\n    a = «native.f(x, 2)»\n    b = native.f(w + 1, 2)\n"
+        "    return a, b, native.f(x, 3), native.g(x, 2)\n"
+    )
+    plain, *_ = operators(source)
+    assert plain.text.endswith(
+        "def f(x, w):\n    a = _f(x)\n    b = _f(w + 1)\n"
+        "    return a, b, native.f(x, 3), native.g(x, 2)\n"
+    )
+
+
 def test_a_function_of_arrays_becomes_an_operator_of_tensors() -> None:
     source = "import numpy as np\ndef g(a, n=2):\n    return np.abs(«native.f(a)»), n * a\n"
     _, made = of_functions(source)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Union
 
 import libcst as cst
@@ -52,7 +51,11 @@ from fullgraph_engine.protocol.evidence import (
 )
 
 _DEFINES = "torch.library.custom_op"
-_SKIPPED = "Attempted to call function marked as skipped"
+_SKIPPED = (
+    "Attempted to call function marked as skipped",
+    "Unsupported ndarray attribute access",
+)
+"""Titles of graph breaks at calls of functions that Dynamo cannot trace."""
 _LITERALS = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation)
 _CONSTANTS = ("True", "False", "None")
 Several = Union[int, Literal["list"]]
@@ -74,7 +77,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     root = function.partition(".")[0]
     package = syntax.imported.get(root, "").partition(".")[0]
     evidence = site.finding.evidence
-    skipped = isinstance(evidence, BreakEvidence) and evidence.title == _SKIPPED
+    skipped = isinstance(evidence, BreakEvidence) and evidence.title in _SKIPPED
     if (
         not skipped
         or root not in global_names(syntax)
@@ -85,27 +88,47 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     # operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
-    parameters, arguments, inside = _arguments(call)
+    parameters, _, inside = _arguments(call)
     if not parameters:
         return
     name = free_name(site, call, "_")
     tensor = syntax.spelled("torch.Tensor")
     typed = [(one, tensor) for one in parameters]
     several = _taken_apart(syntax, call)
+    # The function most likely breaks the graph at its other calls, too.
+    calls = [call] + [
+        one
+        for one in descendants(syntax.function or call)
+        if isinstance(one, cst.Call)
+        and one is not call
+        and dotted_name(one.func) == function
+        and _constant_arguments(one) == _constant_arguments(call)
+        and _arguments(one)[0]
+    ]
     value = f"{function}({', '.join(inside)})"
-    definition = _operator_definition(syntax, name, typed, several, value)
-    detached = [f"{syntax.operand(syntax.expression(one))}.detach()" for one in arguments]
-    ways = [(definition, f"{name}({', '.join(given)})") for given in (arguments, detached)]
+    plain = _operator_definition(syntax, name, typed, several, value)
+
+    def detach_value(code: str) -> str:
+        return f"{syntax.operand(syntax.expression(code))}.detach()"
+
+    def convert_value(code: str) -> str:
+        return _as_tensor(syntax, code)
+
+    ways: list[tuple[str, Callable[[str], str], int | None]]
+    ways = [(plain, str, None), (plain, detach_value, None)]
     # The function may also have NumPy arrays as arguments and results.
     value = f"{function}({', '.join(_arguments(call, '.numpy()')[2])})"
-    arrays = ", ".join(map(partial(_as_tensor, syntax), arguments))
     for count in (several,) if several else (0, 2):
-        definition = _operator_definition(
-            syntax, name, typed, count, _as_tensors(syntax, value, count)
+        result = _as_tensors(syntax, value, count)
+        ways.append(
+            (_operator_definition(syntax, name, typed, count, result), convert_value, count)
         )
-        ways.append((definition, _as_arrays(f"{name}({arrays})", count)))
-    for definition, instead in ways:
-        text = in_function(syntax, call, definition, instead)
+    for definition, give, returned in ways:
+        changes: list[tuple[cst.BaseExpression, str]] = []
+        for one in calls:
+            code = f"{name}({', '.join(map(give, _arguments(one)[1]))})"
+            changes.append((one, code if returned is None else _as_arrays(code, returned)))
+        text = in_function(syntax, changes, definition)
         if text is not None:
             yield Candidate(
                 "custom-operator",
@@ -645,6 +668,19 @@ def _arguments(call: cst.Call, suffix: str = "") -> tuple[list[str], list[str], 
         arguments.append(code)
         inside.append(keyword + name + suffix)
     return parameters, arguments, inside
+
+
+def _constant_arguments(call: cst.Call) -> list[tuple[str, str]]:
+    """Return the keyword and the code of each argument of a call; the code is empty unless it is a
+    constant."""
+    return [
+        (
+            one.keyword.value if one.keyword is not None else "",
+            code if isinstance(one.value, _LITERALS) or code in _CONSTANTS else "",
+        )
+        for one in call.args
+        if (code := code_of(one.value))
+    ]
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
