@@ -260,6 +260,11 @@ def test_a_function_becomes_an_operator() -> None:
     assert (made.preserves, made.parts) == (False, ("export",))
 
 
+def test_a_call_in_a_comprehension_becomes_an_operator() -> None:
+    plain, *_ = operators("def f(xs):\n    return [«native.f(x[i])» for i, x in enumerate(xs)]\n")
+    assert plain.text.endswith("def f(xs):\n    return [_f(x[i]) for i, x in enumerate(xs)]\n")
+
+
 def test_all_calls_of_a_function_become_calls_of_its_operator() -> None:
     source = (
         "def f(x, w):\n    a = «native.f(x, 2)»\n    b = native.f(w + 1, 2)\n"
