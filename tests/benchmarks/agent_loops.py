@@ -134,6 +134,8 @@ def find_cases(project: Project, options: argparse.Namespace, until: float) -> I
     for number, (package, path) in enumerate(files):
         if time.monotonic() > until:
             return
+        if f"checked {package}/{path.name}:" in options.skip:
+            continue
         copied = project.folder / f"case{number}_{path.stem}.py"
         copied.write_text(resolve_imports(path.read_text(), package))
         command = [sys.executable, "-m", "fullgraph", "check", "--format", "json", "-q"]
@@ -362,6 +364,13 @@ def main() -> None:
     parser.add_argument("--python", required=True)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--skip",
+        type=lambda name: Path(name).read_text(),
+        default="",
+        metavar="OUTPUT",
+        help="file with the output of an earlier run, whose files are not checked again",
+    )
     parser.add_argument("packages", nargs="+")
     asyncio.run(compare_agents(parser.parse_args()))
 

@@ -61,6 +61,7 @@ def find_results(target: Any, inputs: str, names: dict[str, Any]) -> Any:
 
 def main(file: str, name: str, init: str, inputs: str, out: str) -> None:
     warnings.simplefilter("ignore")
+    sys.argv[:] = [file]
     spec = importlib.util.spec_from_file_location("case", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

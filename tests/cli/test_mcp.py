@@ -314,6 +314,13 @@ async def test_explanation_of_a_finding_and_of_a_code(project: Project) -> None:
     assert "gb0170" in code["reason"]
 
 
+async def test_a_finding_is_missing_because_a_trace_ended_early(project: Project) -> None:
+    project.write("net.py", "class Net(nn.Module):  # stub: timeout\n    pass\n")
+    async with agent_in_process(project) as agent:
+        with pytest.raises(ToolFailed, match="This trace of Net ended early: timeout"):
+            await agent.call("explain", file="net.py", finding="absent")
+
+
 async def test_graph_of_a_target(project: Project) -> None:
     project.write("net.py", NET + NET.replace("Net", "Other"))
     async with agent_in_process(project) as agent:

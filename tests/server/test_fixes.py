@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import pytest
 
 from fullgraph.fixes import verification
-from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.fixing import Fixed, Offered, fixed, fixed_with
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.numerics import judge_numerics
 from fullgraph.fixes.site import Site
-from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite
+from fullgraph.fixes.tracing import Judgment, Traced, judge_rewrite, trace_file
 from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 from fullgraph.render.measured import measured_document, measured_text, speed_verdict
@@ -53,7 +53,7 @@ from fullgraph_engine.protocol.behavior import (
     Fill,
 )
 from fullgraph_engine.protocol.breaks import CauseKind
-from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
+from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, BreakOutcome
 from fullgraph_engine.protocol.regions import CompileSite, Region
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
@@ -758,6 +758,89 @@ def test_fixes_together_leave_out_what_touches_the_same_line(
     assert fix is not None
     assert fix.candidate.text == "a = 1\nb = 3\n"
     assert len(fix.findings) == 2
+
+
+ALIKE = "def f(x):\n    break_a\n    y = x\n    break_b\n\n\ndef g(x):\n    break_c\n"
+
+
+class Alike(Engine):
+    """Each line with ``break`` has a break of the same kind."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        self.analyzed.append(request)
+        lines = request.text.split("\n")
+        found = [break_at(number) for number, line in enumerate(lines) if "break" in line]
+        done = (TargetDone(0, report()), Analyzed(0, request.generation, 0.1))
+        return Asked([*(FindingFound(0, one) for one in found), *done])
+
+
+def test_a_fix_also_removes_breaks_of_the_same_kind_in_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    verifier = Verifier(Alike(compares_as("same")), request_of(ALIKE))
+    (fix,) = asyncio.run(verifier.fixes(break_at(3), ["f"])).fixes
+    assert fix.candidate.text == ALIKE.replace("    break_a\n", "").replace("    break_b\n", "")
+    assert fix.grade == "safe"
+    assert [one.range.start.line for one in fix.findings] == [3, 1]
+
+
+def test_a_break_of_the_same_kind_stays_if_its_rewrite_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+
+    def compare(request: Compare) -> Compared:
+        return Compared(0, "same" if "break_a" in request.changed else "differs", True)
+
+    verifier = Verifier(Alike(compare), request_of(ALIKE))
+    (fix,) = asyncio.run(verifier.fixes(break_at(3), ["f"])).fixes
+    assert fix.candidate.text == ALIKE.replace("    break_b\n", "")
+
+
+COMPREHENSION = "def f(xs):\n    ys = [x + 1 for x in xs]\n    break_a\n    return ys\n"
+
+
+class Separate(Engine):
+    """A break makes Dynamo skip the function, and then break at its comprehension, too."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        self.analyzed.append(request)
+        lines = request.text.split("\n")
+        found = [break_at(2, outcome="frame-skipped")] if "break" in lines[2] else []
+        place = Range(Position(1, 9), Position(1, 27))
+        at_iterator = break_at(1, MISSING_NEXT, "frame-skipped")
+        found += [dataclasses.replace(at_iterator, range=place) for _ in found]
+        done = (TargetDone(0, report()), Analyzed(0, request.generation, 0.1))
+        return Asked([*(FindingFound(0, one) for one in found), *done])
+
+
+def test_a_comprehension_traced_by_itself_gets_the_fix_of_the_break_that_skips_its_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        if site.finding.range.start.line == 2:
+            yield from without_line()(site)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    engine = Separate(compares_as("same"))
+    traced_findings = asyncio.run(trace_file(engine, request_of(COMPREHENSION))).findings
+    (wanted,) = (one for one in traced_findings if one.message == MISSING_NEXT)
+    (fix,) = asyncio.run(Verifier(engine, request_of(COMPREHENSION)).fixes(wanted, ["f"])).fixes
+    assert fix.candidate.text == COMPREHENSION.replace("    break_a\n", "")
+    assert [one.range.start.line for one in fix.findings] == [1, 2]
+
+
+def test_edits_of_two_versions_are_merged_unless_they_overlap() -> None:
+    text = "a\nb\nc\n"
+    first, second = edits_between(text, "new\nA\nb\nc\n"), edits_between(text, "a\nb\nC\n")
+    merged = merge_edits(first, (*second, *first))
+    assert merged is not None and apply_edits(text, merged) == "new\nA\nb\nC\n"
+    assert (
+        merge_edits(edits_between(text, "a\nx\nb\nc\n"), edits_between(text, "a\ny\nb\nc\n"))
+        is None
+    )
+    assert merge_edits(edits_between(text, "a\n"), second) is None
 
 
 def test_edits_are_whole_lines_and_keep_line_ends() -> None:

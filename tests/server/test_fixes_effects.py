@@ -227,6 +227,18 @@ def test_a_condition_on_a_tensor_is_no_better() -> None:
         ("compare-as-tensor", "return x * «torch.equal(x, y)»", "return x * (x == y).all()", ""),
         ("assert-async", "«torch._assert(m, 'a')»", "torch._assert_async(m, 'a')", ""),
         ("random-uniform", "return «random.random()»", "return random.uniform(0.0, 1.0)", ""),
+        (
+            "certain-draw",
+            "return x if «random.random()» < y else 2",
+            "return x if (y > 0 and (y >= 1 or random.random() < y)) else 2",
+            "",
+        ),
+        (
+            "certain-draw",
+            "return x if x.training and «y > torch.rand(1).item()» else 2",
+            "return x if x.training and (y > 0 and (y >= 1 or y > torch.rand(1).item())) else 2",
+            ITEM,
+        ),
         ("math-prod", "return int(«np.prod(x.shape)»)", "return math.prod(x.shape)", ""),
         ("python-numbers", "return x[: int(«np.ceil(y / 2)»)]", "return x[: math.ceil(y / 2)]", ""),
         (
@@ -466,6 +478,15 @@ def test_conditions_on_integers_stay_the_same(sizes: str, number: str, exact: bo
     )
     (made,) = tried(IMPORTS + source)["python-numbers"]
     assert made.keeps_branches == exact
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["random.random() > y", "random.random() < y + 1", "torch.rand(4) < y", "x.random() < y"],
+)
+def test_draws_whose_outcome_is_not_certain(test: str) -> None:
+    source = f"def f(x, y):\n    return x if «{test}» else y\n"
+    assert "certain-draw" not in tried(IMPORTS + source, ITEM)
 
 
 def test_only_equivalent_rewrites_preserve() -> None:

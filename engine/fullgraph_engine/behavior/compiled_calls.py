@@ -53,6 +53,9 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
     """Yield calls for inference and for training, first with the given sizes, then with other
     sizes.
 
+    The other sizes are at least 2 if such a call exists. Dynamo treats 0 and 1 as constants, and
+    torch itself cannot compile the gradients of some losses for empty tensors.
+
     Each training call is yielded twice, because a backward pass may free data that a second call
     needs.
     """
@@ -63,6 +66,9 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
         and case.is_finite
         and not (case.dtype or case.strided)
     ]
+    resized.sort(
+        key=lambda case: any(size < 2 for change in case.changes for _, size in change.sizes)
+    )
     subject = subject_of(function)
     is_module = isinstance(subject, torch.nn.Module)
     has_parameters = is_module and any(True for _ in subject.parameters())

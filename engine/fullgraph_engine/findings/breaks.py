@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
-from ..protocol.evidence import BreakEvidence, SkipEvidence
+from ..protocol.evidence import MISSING_NEXT, BreakEvidence, SkipEvidence
 from ..protocol.sources import without_addresses
 from ..torch_internals.breaks import break_slug
 from ..torch_internals.frames import is_skip_without_ops, restore_original_names
@@ -40,12 +40,13 @@ def break_finding(
     first = record.causes[0]
     written = "" if place.deeper else source.code_of(place.range)
     code = f"graph-break/{record.id or break_slug(first.kind)}"
+    separate = is_separate_comprehension(record)
     return Finding(
         code=code,
-        message=break_words.break_line(first, written),
+        message=_SEPARATE if separate else break_words.break_line(first, written),
         range=place.range,
         explanation=_steady_words(first.explanation),
-        hints=tuple(_steady_words(hint) for hint in first.hints),
+        hints=() if separate else tuple(_steady_words(hint) for hint in first.hints),
         context=_steady_words(first.context),
         href=record.href,
         stack=place.stack,
@@ -58,6 +59,28 @@ def break_finding(
             strict if record.outcome == "raised" else "",
         ),
         causes=(break_causes.break_cause(code, record, place, source),),
+    )
+
+
+_SEPARATE = (
+    "Graph break: Dynamo traces this comprehension by itself after another break; fix that one"
+)
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+
+
+def is_separate_comprehension(record: Break) -> bool:
+    """Whether a graph break only exists because Dynamo stopped compiling the function around a
+    comprehension.
+
+    Before Python 3.12, Dynamo then traces the comprehension as a function of its own, and cannot
+    read from the iterator that this function gets.
+    """
+    functions = [frame.function for frame in record.stack]
+    return (
+        record.kind == MISSING_NEXT
+        and record.inlined == 1
+        and len(functions) > 1
+        and functions[-1] in _COMPREHENSIONS
     )
 
 

@@ -28,6 +28,10 @@ Phase = Literal["tracer", "eager"]
 """Origin of an exception: Dynamo's tracer, or user code that raises it without Dynamo too."""
 
 
+MISSING_NEXT = "Missing tp_iternext"
+"""Dynamo's name for a graph break at an iterator that it cannot read."""
+
+
 @dataclass(frozen=True)
 class BreakEvidence:
     """A graph break; ``title`` is Dynamo's name for the type of break (``gb_type`` in its

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -130,6 +131,15 @@ def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
         for tag, first, last, new_first, new_last in matcher.get_opcodes()
         if tag != "equal"
     )
+
+
+def merge_edits(one: Sequence[TextEdit], other: Sequence[TextEdit]) -> tuple[TextEdit, ...] | None:
+    """Return the edits of two versions of a text, equal edits once; None if they overlap."""
+    merged = sorted(dict.fromkeys((*one, *other)), key=lambda edit: edit.range)
+    for first, second in itertools.pairwise(merged):
+        if second.range.start < first.range.end or second.range == first.range:
+            return None
+    return tuple(merged)
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:

@@ -73,6 +73,7 @@ REWRITES: tuple[Rewrite, ...] = (
     effects.ignored_logger,
     constructors.moved_to_constructor,
     python.random_numbers,
+    python.certain_draws,
     python.ranges,
     python.divergences,
     autograd.legacy_variables,

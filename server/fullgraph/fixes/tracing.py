@@ -129,6 +129,11 @@ def same(one: Finding, other: Finding) -> bool:
     return (one.code, one.message, one.range) == (other.code, other.message, other.range)
 
 
+def is_alike(one: Finding, other: Finding) -> bool:
+    """Whether two findings are of the same kind, perhaps at different places."""
+    return (one.code, _finding_words(one)) == (other.code, _finding_words(other))
+
+
 @dataclass(frozen=True)
 class Judgment:
     """The effect of a rewrite on the findings of the traced functions, from traces before and after

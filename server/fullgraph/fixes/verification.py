@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Generic, TypeVar
 
+import libcst as cst
+
 from fullgraph.domain.positions import text_hash
-from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.outcomes import CompileTimes, is_faster, slow_words
 from fullgraph.fixes.outcomes import Fix as Fix
@@ -24,13 +26,14 @@ from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
 from fullgraph.fixes.outcomes import Search as Search
 from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
-from fullgraph.fixes.site import Text, Unparsable
+from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
     Judgment,
     Traced,
     Tracer,
     events,
+    is_alike,
     judge_rewrite,
     same,
     trace_file,
@@ -45,7 +48,7 @@ from fullgraph_engine.protocol import (
     SeenValue,
     TargetReport,
 )
-from fullgraph_engine.protocol.evidence import ExportEvidence
+from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, ExportEvidence
 
 LOOK_SECONDS = 15.0
 """Maximum seconds to trace rewritten code, in addition to ten times the seconds for the
@@ -77,6 +80,8 @@ rewrites.
 """
 _MOST_STEPS = 3
 """Maximum number of rewrites that one fix combines."""
+_MOST_SIBLINGS = 8
+"""Maximum number of further graph breaks of the same kind that one fix removes."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
 """Phases of a trace that verify a fix last: the second call's sizes and the recompile forecast.
@@ -186,7 +191,8 @@ class Verifier:
             return await self._program_verifier.fixes(finding)
         with self._times.measure("candidates"):
             made = await asyncio.to_thread(self._make_candidates, finding, seen)
-        if not made:
+        separate = self._is_comprehension(finding)
+        if not made and not separate:
             return Search(problem=_NO_REWRITE)
         parts = _parts_of_finding(finding)
         before = await self._trace_original(only, parts)
@@ -198,6 +204,11 @@ class Verifier:
         # Most candidates fail, so the function with the fastest trace is verified first.
         cost = {report.name: report.seconds for report in before.reports}
         only = self._distinct_targets(sorted(only, key=lambda name: cost.get(name, 0.0)))
+        siblings = await asyncio.to_thread(self._find_siblings, finding, before)
+        if separate:
+            # Only another break makes Dynamo trace the comprehension by itself.
+            causes = await asyncio.to_thread(self._make_candidates_of_skips, finding, before)
+            made = (*causes, *made)
         found: list[Fix] = []
         refused: list[Refused] = []
         suggestions = [one for one in made if one.suggestion]
@@ -231,6 +242,7 @@ class Verifier:
                     only[1:],
                     hurried=hurried,
                     likely=not (found or refused or tried),
+                    siblings=siblings if step == 0 else (),
                 )
                 if isinstance(one, Refused):
                     tried.append(one)
@@ -300,6 +312,69 @@ class Verifier:
                 return ()
         return candidates(self._text, finding, seen)
 
+    def _is_comprehension(self, finding: Finding) -> bool:
+        """Whether Dynamo cannot read the iterator of a comprehension that it traces by itself."""
+        evidence = finding.evidence
+        return (
+            isinstance(evidence, BreakEvidence)
+            and evidence.title == MISSING_NEXT
+            and self._text is not None
+            and isinstance(Site(self._text, finding).expression, cst.BaseComp)
+        )
+
+    def _make_candidates_of_skips(self, finding: Finding, before: Traced) -> tuple[Candidate, ...]:
+        """Return the candidates for the breaks that make Dynamo skip the function around a finding.
+
+        ``before`` is the trace of the original.
+        """
+        assert self._text is not None
+        function = Site(self._text, finding).function
+        found: dict[str, Candidate] = {}
+        for one in before.findings:
+            if getattr(one.evidence, "outcome", "") not in ("frame-skipped", "rest-skipped"):
+                continue
+            if one.range != finding.range and Site(self._text, one).function is function:
+                found.update((made.text, made) for made in candidates(self._text, one))
+        return tuple(found.values())
+
+    def _find_siblings(self, finding: Finding, before: Traced) -> tuple[Finding, ...]:
+        """Return the other graph breaks of the same kind in the function with a finding.
+
+        ``before`` is the trace of the original.
+        """
+        alike = (
+            one
+            for one in before.findings
+            if finding.code.startswith("graph-break/")
+            and is_alike(one, finding)
+            and one.range != finding.range
+        )
+        places = list({one.range: one for one in alike}.values())[:_MOST_SIBLINGS]
+        if not places or self._text is None:
+            return ()
+        function = Site(self._text, finding).function
+        return tuple(one for one in places if Site(self._text, one).function is function)
+
+    def _extend_to_siblings(self, candidate: Candidate, siblings: Sequence[Finding]) -> Candidate:
+        """Return a candidate that applies the same rewrite at further findings as well.
+
+        It is ``candidate`` itself if the rewrite does not apply at any of ``siblings``.
+        """
+        assert self._text is not None
+        for sibling in siblings:
+            for other in candidates(self._text, sibling):
+                edits = merge_edits(
+                    edits_between(self._request.text, candidate.text),
+                    edits_between(self._request.text, other.text),
+                )
+                # The rewritten code may not lose more than at the first finding.
+                lone = dataclasses.replace(other, text=candidate.text)
+                if lone == candidate and edits is not None:
+                    changed = apply_edits(self._request.text, edits)
+                    candidate = dataclasses.replace(candidate, text=changed)
+                    break
+        return candidate
+
     async def _try_candidate(
         self,
         candidate: Candidate,
@@ -311,8 +386,12 @@ class Verifier:
         *,
         hurried: bool = False,
         likely: bool = False,
+        siblings: tuple[Finding, ...] = (),
     ) -> Fix | Refused:
         """Trace one rewrite, compare its behavior with the original, and grade or refuse it.
+
+        If the rewrite removes the finding, it is applied at ``siblings`` as well, other findings of
+        the same kind, if that passes the same verification.
 
         ``before`` is the trace of the original. ``parts`` are the phases of the trace that show the
         finding. ``others`` are functions that call ``targets``; they are compared with fewer
@@ -325,12 +404,23 @@ class Verifier:
         )
         with contextlib.ExitStack() as begun:
             begun.callback(looking.cancel)
-            if likely:
+            if likely and not siblings:
                 looking.begin()
             after = await self._trace_changed(candidate.text, targets, parts)
             shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
                 return shown
+            whole = candidate
+            if siblings and not candidate.suggestion:
+                whole = await asyncio.to_thread(self._extend_to_siblings, candidate, siblings)
+            if whole is not candidate:
+                fix = await self._try_candidate(
+                    whole, finding, before, parts, targets, others, hurried=hurried, likely=True
+                )
+                may_be_safe = candidate.preserves and not candidate.gives_up
+                grades = ("safe",) if may_be_safe else ("safe", "unsafe")
+                if isinstance(fix, Fix) and fix.grade in grades and _removes_more(fix, shown):
+                    return fix
             times = None
             if candidate.compiles_faster:
                 times = _compile_times(before.of(targets), after)
@@ -658,6 +748,11 @@ def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]
     They are ``parts``, which show the finding, and the phases that the candidate requires.
     """
     return tuple(dict.fromkeys((*parts, *candidate.parts)))
+
+
+def _removes_more(fix: Fix, judgment: Judgment) -> bool:
+    """Whether a fix removes more findings than a rewrite with the given judgment."""
+    return len(fix.judgment.ended) > len(judgment.ended)
 
 
 def _is_settled(fix: Fix) -> bool:

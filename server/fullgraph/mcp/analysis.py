@@ -20,9 +20,11 @@ from fullgraph.mcp.jobs import Jobs, ShowProgress
 from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject, read_subject
 from fullgraph.render.checked import CheckedFile, CheckResults
-from fullgraph_engine.protocol import Analyze
+from fullgraph_engine.protocol import Analyze, Status
 
 _T = TypeVar("_T")
+_ENDED_EARLY: tuple[Status, ...] = ("failed", "timeout", "crashed", "skipped")
+"""Outcomes of a trace that may lack findings of an earlier trace."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,11 @@ class Checked:
             item for item in self.file.findings if name in (item.finding.code, _last_part(item))
         ]
         if not found and not coded:
+            missed = (one for one in self.file.targets if one.status in _ENDED_EARLY)
+            reasons = [f" This trace of {one.name} ended early: {one.status}." for one in missed]
             raise Refused(
                 f"{self.subject.path} has no finding `{name}`; `check` lists the ids of its "
-                "findings."
+                f"findings.{''.join(reasons[:1])}"
             )
         return (found or coded)[0]
 

@@ -183,6 +183,32 @@ def test_compiled_code_must_agree_with_eager_calls(
     )
 
 
+LOSS = """
+import torch
+def f(x, y):  # fullgraph: x=f32[4, 3], y=f32[4, 3]
+    return torch.nn.functional.mse_loss(x, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "outcome"),
+    [
+        # torch fails to compile the gradient for an empty batch.
+        pytest.param("-(-{})", "same", id="any sizes"),
+        pytest.param(
+            "{} * (2 if torch.compiler.is_compiling() and len(x) == 5 else 1)", "differs", id="one"
+        ),
+    ],
+)
+def test_the_compiled_code_is_called_with_other_sizes_than_0(
+    comparer: Comparer, loss: str, outcome: str
+) -> None:
+    head, _, value = LOSS.rstrip().rpartition("return ")
+    changed = f"{head}return {loss.format(value)}\n"
+    compared = compile_changed(comparer, LOSS, changed, compiled_by="lowered")
+    assert compared.outcome == outcome, compared
+
+
 def test_a_compiler_error_speaks_against_the_changed_code_only(comparer: Comparer) -> None:
     compared = compile_changed(comparer, BREAKS, UNBOUNDED, compiled_by="lowered")
     assert compared.outcome == "differs", compared

@@ -48,6 +48,26 @@ def at(words: str, text: str = TEXT, function: str = "forward", last: bool = Fal
     return Frame(FILE, function, line, byte, line, byte + len(words))
 
 
+@pytest.mark.parametrize(
+    ("functions", "inlined", "separate"),
+    [
+        pytest.param(("forward", "<listcomp>"), 1, True, id="a frame of its own"),
+        pytest.param(("forward", "<listcomp>"), 2, False, id="in the frame of its function"),
+        pytest.param(("forward",), 1, False, id="no comprehension"),
+    ],
+)
+def test_a_comprehension_that_is_traced_by_itself_names_no_remedy(
+    functions: tuple[str, ...], inlined: int, separate: bool
+) -> None:
+    text = TEXT.replace("print(x)", "[one + 1 for one in x]")
+    frames = tuple(at("[one + 1 for one in x]", text, function) for function in functions)
+    causes = (Cause("Missing tp_iternext", "Dynamo does not support next() on it.", ("Report.",)),)
+    record = Break(0, "GB4347", causes, "", "frame-skipped", frames, inlined=inlined)
+    found = breaks.break_finding(record, SourceText(FILE, text), NOWHERE)
+    assert ("fix that one" in found.message) == separate
+    assert found.hints == (() if separate else ("Report.",))
+
+
 def test_what_comments_and_docstrings_say_leaves_the_identity() -> None:
     said = TEXT.replace(
         "    def forward(self, x):\n", '    def forward(self, x):\n        """x.item()"""\n'

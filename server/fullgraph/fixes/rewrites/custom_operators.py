@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Union
 
@@ -51,7 +51,11 @@ from fullgraph_engine.protocol.evidence import (
 )
 
 _DEFINES = "torch.library.custom_op"
-_SKIPPED = "Attempted to call function marked as skipped"
+_SKIPPED = (
+    "Attempted to call function marked as skipped",
+    "Unsupported ndarray attribute access",
+)
+"""Titles of graph breaks at calls of functions that Dynamo cannot trace."""
 _LITERALS = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation)
 _CONSTANTS = ("True", "False", "None")
 Several = Union[int, Literal["list"]]
@@ -73,7 +77,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     root = function.partition(".")[0]
     package = syntax.imported.get(root, "").partition(".")[0]
     evidence = site.finding.evidence
-    skipped = isinstance(evidence, BreakEvidence) and evidence.title == _SKIPPED
+    skipped = isinstance(evidence, BreakEvidence) and evidence.title in _SKIPPED
     if (
         not skipped
         or root not in global_names(syntax)
@@ -84,17 +88,47 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     # operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
-    parameters, arguments, inside = _arguments(call)
+    parameters, _, inside = _arguments(call)
     if not parameters:
         return
     name = free_name(site, call, "_")
     tensor = syntax.spelled("torch.Tensor")
     typed = [(one, tensor) for one in parameters]
+    several = _taken_apart(syntax, call)
+    # The function most likely breaks the graph at its other calls, too.
+    calls = [call] + [
+        one
+        for one in descendants(syntax.function or call)
+        if isinstance(one, cst.Call)
+        and one is not call
+        and dotted_name(one.func) == function
+        and _constant_arguments(one) == _constant_arguments(call)
+        and _arguments(one)[0]
+    ]
     value = f"{function}({', '.join(inside)})"
-    definition = _operator_definition(syntax, name, typed, _taken_apart(syntax, call), value)
-    detached = [f"{syntax.operand(syntax.expression(one))}.detach()" for one in arguments]
-    for given in (arguments, detached):
-        text = in_function(syntax, call, definition, f"{name}({', '.join(given)})")
+    plain = _operator_definition(syntax, name, typed, several, value)
+
+    def detach_value(code: str) -> str:
+        return f"{syntax.operand(syntax.expression(code))}.detach()"
+
+    def convert_value(code: str) -> str:
+        return _as_tensor(syntax, code)
+
+    ways: list[tuple[str, Callable[[str], str], int | None]]
+    ways = [(plain, str, None), (plain, detach_value, None)]
+    # The function may also have NumPy arrays as arguments and results.
+    value = f"{function}({', '.join(_arguments(call, '.numpy()')[2])})"
+    for count in (several,) if several else (0, 2):
+        result = _as_tensors(syntax, value, count)
+        ways.append(
+            (_operator_definition(syntax, name, typed, count, result), convert_value, count)
+        )
+    for definition, give, returned in ways:
+        changes: list[tuple[cst.BaseExpression, str]] = []
+        for one in calls:
+            code = f"{name}({', '.join(map(give, _arguments(one)[1]))})"
+            changes.append((one, code if returned is None else _as_arrays(code, returned)))
+        text = in_function(syntax, changes, definition)
         if text is not None:
             yield Candidate(
                 "custom-operator",
@@ -103,6 +137,25 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
                 gives_up="The operator has no gradient.",
                 parts=("export",),
             )
+
+
+def _as_tensor(syntax: Syntax, code: str) -> str:
+    """Return code that converts the NumPy array or tensor ``code`` to a tensor."""
+    return f"{syntax.spelled('torch.as_tensor')}({code})"
+
+
+def _as_tensors(syntax: Syntax, code: str, several: int) -> str:
+    """Return code that converts the value of ``code``, an array or a tuple of ``several`` arrays,
+    to tensors."""
+    if several:
+        return f"tuple(map({syntax.spelled('torch.as_tensor')}, {code}))"
+    return _as_tensor(syntax, code)
+
+
+def _as_arrays(code: str, several: int) -> str:
+    """Return code that converts the value of ``code``, a tensor or a tuple of ``several`` tensors,
+    to NumPy arrays."""
+    return f"tuple(one.numpy() for one in {code})" if several else f"{code}.numpy()"
 
 
 def _operator_definition(
@@ -197,6 +250,21 @@ def of_function(site: Site) -> Iterator[Candidate]:
     )
     title = f"Turn `{function.name.value}` into a custom operator"
     text = _as_operator(syntax, name, parameters, returned, eager, (function, changed), mutated)
+    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+    packages = {syntax.imported.get(one, "").partition(".")[0] for one in names_in(function.body)}
+    if "numpy" not in packages or "torch" in packages or mutated or returned == "list":
+        return
+    # The parameters and results are NumPy arrays.
+    tensor = syntax.spelled("torch.Tensor")
+    arrays = [
+        _as_tensor(syntax, one) if kind == tensor else one
+        for one, (_, kind) in zip(given, parameters, strict=True)
+    ]
+    call = _as_arrays(f"{name}({', '.join(arrays)})", returned or 0)
+    changed = changed.with_changes(body=cst.IndentedBlock([cst.parse_statement(f"return {call}")]))
+    text = _as_operator(
+        syntax, name, parameters, returned, eager, (function, changed), of_arrays=True
+    )
     yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
 
 
@@ -492,6 +560,8 @@ def _as_operator(
     eager: cst.FunctionDef,
     change: tuple[cst.CSTNode, cst.BaseStatement],
     mutated: Sequence[str] = (),
+    *,
+    of_arrays: bool = False,
 ) -> str:
     """Return the new source code in which a custom operator named ``name`` calls the function
     ``eager``.
@@ -499,16 +569,20 @@ def _as_operator(
     Both are inserted before the definition that contains the change. ``parameters`` are pairs of
     name and type. ``returned`` is the form of the result. ``change`` is a node of the definition
     with its replacement, which calls the operator. ``mutated`` are the parameters that the
-    operator changes in place.
+    operator changes in place. With ``of_arrays``, ``eager`` gets and returns NumPy arrays.
     """
     site, (node, changed) = syntax.site, change
     top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
-    given = ", ".join(one for one, _ in parameters)
+    tensor = syntax.spelled("torch.Tensor")
+    given = ", ".join(
+        f"{one}.numpy()" if of_arrays and kind == tensor else one for one, kind in parameters
+    )
+    value = f"{name}_eager({given})"
+    if of_arrays and isinstance(returned, int):
+        value = _as_tensors(syntax, value, returned)
     leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
-        _operator_definition(
-            syntax, name, parameters, returned or 0, f"{name}_eager({given})", mutated
-        )
+        _operator_definition(syntax, name, parameters, returned or 0, value, mutated)
     )
     rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
@@ -570,12 +644,12 @@ def _is_passed(node: cst.CSTNode) -> bool:
     return not isinstance(node, (cst.Return, cst.Raise))
 
 
-def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
+def _arguments(call: cst.Call, suffix: str = "") -> tuple[list[str], list[str], list[str]]:
     """Return (parameters, arguments, inner arguments) for a custom operator that wraps a call.
 
     They are the names of the operator's parameters, the arguments passed to the operator, and the
     arguments that the operator passes to the function. Literals are only inner arguments. All three
-    are empty for a call with starred arguments.
+    are empty for a call with starred arguments. ``suffix`` is added to the inner arguments.
     """
     parameters: list[str] = []
     arguments: list[str] = []
@@ -592,8 +666,21 @@ def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
         name = last if last and last not in parameters else f"input{number}"
         parameters.append(name)
         arguments.append(code)
-        inside.append(keyword + name)
+        inside.append(keyword + name + suffix)
     return parameters, arguments, inside
+
+
+def _constant_arguments(call: cst.Call) -> list[tuple[str, str]]:
+    """Return the keyword and the code of each argument of a call; the code is empty unless it is a
+    constant."""
+    return [
+        (
+            one.keyword.value if one.keyword is not None else "",
+            code if isinstance(one.value, _LITERALS) or code in _CONSTANTS else "",
+        )
+        for one in call.args
+        if (code := code_of(one.value))
+    ]
 
 
 def _taken_apart(syntax: Syntax, call: cst.Call) -> int:
@@ -733,12 +820,15 @@ def _check_results(
     The check raises during execution if they differ. It is needed because the data of tensors may
     decide the sizes. ``outputs`` is the code that creates the results of the fake kernel.
     """
-    inner = _only_call(function)
-    if inner not in global_names(syntax):
+    returned = function.body.body[0] if len(function.body.body) == 1 else None
+    called = {dotted_name(one.func) for one in walk(function.body) if isinstance(one, cst.Call)}
+    if not m.matches(returned, m.SimpleStatementLine([m.Return()])):  # type: ignore[arg-type]
         return function
+    if called.isdisjoint(global_names(syntax)):
+        return function
+    value = code_of(function.body).strip().removeprefix("return ")
     several = calls[0].several
     torch = syntax.spelled("torch.Tensor").rpartition(".")[0]
-    given = ", ".join(one.name.value for one in function.params.params)
     results = [f"result{number}" for number in range(len(calls[0].outputs))]
     made = ", ".join(results) + ("," if len(results) == 1 else "") if several else "result"
     pairs = "".join(
@@ -750,8 +840,7 @@ def _check_results(
         )
     )
     body = cst.parse_statement(
-        f"def _():\n    {made} = {inner}({given})\n    expected = {outputs}\n{pairs}"
-        f"    return {made}\n",
+        f"def _():\n    {made} = {value}\n    expected = {outputs}\n{pairs}    return {made}\n",
         syntax.module.config_for_parsing,
     )
     assert isinstance(body, cst.FunctionDef)

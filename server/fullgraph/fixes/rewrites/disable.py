@@ -131,8 +131,6 @@ def _is_disabled(syntax: Syntax, part: cst.BaseExpression) -> bool:
 def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
     """Return the smallest call that contains the finding; None if there is none."""
     for node in syntax.around:
-        if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
-            return None
         if isinstance(node, cst.Call):
             return node
     small = syntax.small
@@ -214,18 +212,19 @@ def _extract_function(
     if "\n" in body:
         body = f"({body})"
     function = f"@{syntax.spelled(way.decorator)}\ndef {name}({parameters}):\n    return {body}\n"
-    return in_function(syntax, part, function, f"{name}({parameters})")
+    return in_function(syntax, [(part, f"{name}({parameters})")], function)
 
 
 def in_function(
-    syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
+    syntax: Syntax, changes: Sequence[tuple[cst.BaseExpression, str]], definition: str
 ) -> str | None:
-    """Return the new source code with the expression ``part`` replaced by the code ``instead``.
+    """Return the new source code with the expressions in ``changes`` replaced by other code.
 
-    The code ``definition`` is added before the module-level statement around the expression.
+    The code ``definition`` is added before the module-level statement around the expressions.
     """
     site = syntax.site
-    top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
+    ancestors = syntax.text.ancestors(changes[0][0])
+    top = next((one for one in ancestors if one in site.module.body), None)
     if top is None:
         return None
     leading = [one for one in getattr(top, "leading_lines", ()) if not one.comment]
@@ -233,7 +232,7 @@ def in_function(
     for one in cst.parse_module(definition, site.module.config_for_parsing).body:
         assert isinstance(one, (cst.FunctionDef, cst.SimpleStatementLine))
         made.append(one.with_changes(leading_lines=BLANK if made else leading))
-    rest = top.visit(Replacing([(part, syntax.expression(instead))]))
+    rest = top.visit(Replacing([(part, syntax.expression(code)) for part, code in changes]))
     assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     comments = [one for one in rest.leading_lines if one.comment]
     rest = rest.with_changes(leading_lines=[*BLANK, *comments])

@@ -37,6 +37,56 @@ def random_numbers(site: Site) -> Iterator[Candidate]:
         return
 
 
+_DRAWN = words(
+    """
+    random.random numpy.random.rand numpy.random.random numpy.random.random_sample
+    numpy.random.uniform torch.rand
+    """
+)
+"""Functions that return random numbers of at least 0 and less than 1 if called without bounds."""
+_NO_SIZES = ("", "1", "()", "[]", "[1]", "(1,)")
+"""Arguments with which a function in ``_DRAWN`` returns a single number."""
+
+
+def certain_draws(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites of ``random.random() < p`` that draw a number only if ``p`` is between 0 and
+    1.
+
+    The graph does not break where ``p`` is a constant outside of these bounds.
+    """
+    syntax = Syntax(site)
+    statement = site.statement
+    for node in descendants(statement) if statement is not None else ():
+        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+            continue
+        drawn, (side,) = node.left, node.comparisons
+        limit = side.comparator
+        if isinstance(side.operator, cst.GreaterThan):
+            drawn, limit = limit, drawn
+        elif not isinstance(side.operator, cst.LessThan):
+            continue
+        if not isinstance(limit, (cst.Name, cst.Attribute)) or not _is_drawn(syntax, drawn):
+            continue
+        name = site.code(limit)
+        code = f"({name} > 0 and ({name} >= 1 or {site.code(node)}))"
+        yield Candidate(
+            "certain-draw",
+            f"Draw a random number only if `{name}` is between 0 and 1",
+            syntax.replaced(node, code),
+            gives_up=f"No number is drawn if `{name}` is 0 or 1, so later random numbers differ.",
+            loses=("random",),
+        )
+
+
+def _is_drawn(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a call that draws one random number from 0 to 1."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+        node = node.func.value if node.func.attr.value == "item" else node
+    if not isinstance(node, cst.Call) or syntax.called(node) not in _DRAWN:
+        return False
+    return ", ".join(map(syntax.site.code, node.args)) in _NO_SIZES
+
+
 _FAMILIES = words(
     """
     bernoulli beta binomial categorical dirichlet exponential gamma geometric gumbel laplace
