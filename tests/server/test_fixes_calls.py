@@ -9,8 +9,10 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.program_values import compare_values
+from fullgraph.fixes.rewrites.calling import converted_arguments
 from fullgraph.fixes.rewrites.constructors import moved_to_constructor
 from fullgraph.fixes.rewrites.hoisting import compiled_once
+from fullgraph.fixes.rewrites.isolation import isolated_kinds
 from fullgraph.fixes.rewrites.returned_numbers import returned_numbers
 from fullgraph.fixes.rewrites.varying_values import varying_values
 from fullgraph.fixes.site import Site, Text
@@ -234,3 +236,86 @@ def test_gradients_that_are_only_rounding_may_differ(changed: float, outcome: st
     changed_call = dataclasses.replace(other_call, digest="", sample=(3e-8, 3e-8))
     both = (*gradients(1.0), other_call), (*gradients(1.0), changed_call)
     assert compare_values(*both, ()).outcome == "differs"
+
+
+def guarded(site: Site, words: str) -> Site:
+    """The same site with a guard that does not have a source."""
+    evidence = site.finding.evidence
+    assert isinstance(evidence, RecompileEvidence)
+    guard = dataclasses.replace(evidence.guards[0], source="", words=words)
+    names = tuple(dataclasses.replace(one, words=words) for one in site.finding.names)
+    evidence = dataclasses.replace(evidence, guards=(guard,))
+    return Site(site.text, dataclasses.replace(site.finding, evidence=evidence, names=names))
+
+
+CALLED = """\
+import torch
+
+
+@torch.compile
+def step(x, options):
+    for key, value in options.items():
+        x = x + value
+    return x
+
+
+step(data[3:], {3: torch.ones(2)})
+step(torch.ones(2), options)
+"""
+
+
+def test_views_are_copied_in_calls() -> None:
+    site = recompile_at(CALLED, "x + value", "", "", "", "step")
+    (made,) = converted_arguments(guarded(site, "`2 <= x.storage_offset()` is no longer true"))
+    assert "step(data[3:].clone(), {3" in made.text
+    assert "step(torch.ones(2), options)" in made.text
+
+
+def test_unused_keys_are_replaced_in_calls() -> None:
+    keys = "list(dict.keys(L['options']))[0]"
+    site = recompile_at(CALLED, "options.items()", keys, "3", "4", "step")
+    (made,) = converted_arguments(site)
+    assert "step(torch.ones(2), dict(enumerate(options.values())))" in made.text
+    assert "dict(enumerate(({3: torch.ones(2)}).values()))" in made.text
+    used = CALLED.replace("x + value", "x + value * key")
+    assert not list(converted_arguments(recompile_at(used, "options", keys, "3", "4", "step")))
+
+
+def test_an_object_that_the_call_does_not_name_is_not_tested() -> None:
+    text = "import torch\n\n\n@torch.compile\ndef step():\n    optimizer.step()\n\n\nstep()\n"
+    source = "L['self'].param_groups[0]['foreach']"
+    site = recompile_at(text, "optimizer.step()", source, "True", "False", "step")
+    assert not list(isolated_kinds(site))
+
+
+@pytest.mark.parametrize(
+    ("compiling", "call", "expected"),
+    [
+        pytest.param(
+            "net = torch.compile(Net())",
+            "net(x, flag)",
+            "uncompiled_net = Net()\nnet = torch.compile(uncompiled_net)\n"
+            "net2 = torch.compile(uncompiled_net, isolate_recompiles=True)\n"
+            "(net2 if flag else net)(x, flag)",
+            id="a new module",
+        ),
+        pytest.param(
+            "net = torch.compile(model, dynamic=True)",
+            "net(x, read(flag))",
+            "net = torch.compile(model, dynamic=True)\n"
+            "net2 = torch.compile(model, dynamic=True, isolate_recompiles=True)\n"
+            "training2 = read(flag)\n(net2 if training2 else net)(x, training2)",
+            id="an argument that is an expression",
+        ),
+        pytest.param("model.compile()", "model(x, flag)", "", id="a module compiled in place"),
+    ],
+)
+def test_calls_with_a_flag_get_compiled_code_of_their_own(
+    compiling: str, call: str, expected: str
+) -> None:
+    forward = "class Net(torch.nn.Module):\n    def forward(self, x, training):\n        return x\n"
+    text = f"import torch\n\n{forward}\n{compiling}\n{call}\n"
+    site = recompile_at(text, "return x", "L['training']", "True", "False", "forward")
+    made = [one.text for one in isolated_kinds(site)]
+    assert len(made) == bool(expected)
+    assert all(one.endswith(f"\n{expected}\n") for one in made)

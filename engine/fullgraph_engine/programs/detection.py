@@ -108,13 +108,18 @@ def _uses_compiled(function: ast.expr) -> bool:
 
 
 def _root_name(function: ast.expr) -> str:
-    """Return the variable at the beginning of an expression: ``net`` of ``net(x).sum``."""
+    """Return the variable at the beginning of an expression: ``net`` of ``net(x).sum``.
+
+    For ``(f if test else g)(x)``, it is ``f``.
+    """
     node: ast.expr = function
     while True:
         if isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         elif isinstance(node, ast.Call):
             node = node.func
+        elif isinstance(node, ast.IfExp):
+            node = node.body
         else:
             return node.id if isinstance(node, ast.Name) else ""
 

@@ -275,7 +275,9 @@ class Program(Attribution):
             return 0, ""
         failures = {region: len(region.failures) for region in self.regions.all}
         with self.recorder.listen():
-            made = make_further_calls(list(self._arguments.values()), self.request.further_calls)
+            arguments = list(self._arguments.values())
+            most = self.request.further_calls
+            made = make_further_calls(arguments, most, self.remember_records)
         for region, count in failures.items():
             # Remove failures of calls that the program itself did not make.
             del region.failures[count:]

@@ -107,9 +107,15 @@ def _modules(call: CompiledCall) -> list[torch.nn.Module]:
     return [one for each in found if isinstance(each, torch.nn.Module) for one in each.modules()]
 
 
-def make_further_calls(regions: Sequence[RegionArguments], most: int) -> tuple[int, str]:
+def make_further_calls(
+    regions: Sequence[RegionArguments],
+    most: int,
+    remember: Callable[[], Callable[[], None]] = lambda: lambda: None,
+) -> tuple[int, str]:
     """Call each compiled function up to ``most`` more times, with other sizes and numbers.
 
+    ``remember`` returns a function that removes what Dynamo did since. It is called for calls that
+    raise in eager mode, too.
     Return the number of calls, and a description of the first difference between a call and the
     same call in eager mode. The description is empty without a difference.
     """
@@ -121,7 +127,7 @@ def make_further_calls(regions: Sequence[RegionArguments], most: int) -> tuple[i
         for call in _changed_calls(region, most):
             if time.monotonic() > ends:
                 break
-            differs = _call_both(region, call)
+            differs = _call_both(region, call, remember())
             count += differs is not None
             difference = difference or differs or ""
     return count, difference
@@ -193,7 +199,9 @@ def _change(leaf: Any, index: int, changed: dict[_Slot, float]) -> Any:
     return new.requires_grad_(leaf.requires_grad)
 
 
-def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
+def _call_both(
+    region: RegionArguments, call: CompiledCall, remove_records: Callable[[], None]
+) -> str | None:
     """Make a call with and without Dynamo.
 
     Return how the results differ, "" if they agree, or None if the call raises without Dynamo.
@@ -208,6 +216,8 @@ def _call_both(region: RegionArguments, call: CompiledCall) -> str | None:
             # A call may raise after several calls, for example when a cache is full.
             also = isinstance(again, Exception)
             words = f"the compiled call raises {texts.type_and_message(compiled)}"
+            if also:
+                remove_records()
             return None if also else words
     # A call that changes state, such as a counter, has another result each time.
     if isinstance(again, Exception) or not _agree(first, again):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +103,18 @@ class Attribution(Listener):
             owners.extend([owner] * count)
             new = new or count > 0
         return new
+
+    def remember_records(self) -> Callable[[], None]:
+        """Return a function that removes the graph breaks and recompiles recorded from now on."""
+        self.settle()
+        counts = {name: len(getattr(self.recording, name)) for name in ("breaks", "recompiles")}
+
+        def remove() -> None:
+            self.settle()
+            for name, count in counts.items():
+                del getattr(self.recording, name)[count:], self._owners[name][count:]
+
+        return remove
 
     def work_of(self, region: LiveRegion | None) -> RegionWork:
         """Return the records of one compiled callable; with None, the records made outside of all

@@ -248,6 +248,29 @@ def _record_chosen_values(recording: Recording) -> Iterator[None]:
         mode.on_chosen = None
 
 
+def _without_bases(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls ``forward`` and changes its results as Inductor does: a
+    view of an intermediate tensor does not refer to this tensor.
+
+    Otherwise a call with this result as an argument has guards for the sizes of the intermediate
+    tensor.
+    """
+
+    def call(*args: Any) -> Any:
+        inputs = {id(one) for arg in args for one in (arg, getattr(arg, "_base", None))}
+
+        def result(one: Any) -> Any:
+            is_view = type(one) is torch.Tensor and one._is_view() and not one.requires_grad
+            return one.data if is_view and id(one._base) not in inputs else one
+
+        results = forward(*args)
+        return (
+            type(results)(map(result, results)) if isinstance(results, (tuple, list)) else results
+        )
+
+    return call
+
+
 class NoBackend:
     """A Dynamo backend that runs the captured graph without compiling it.
 
@@ -287,7 +310,8 @@ class NoBackend:
             return compiler(module, inputs, **kwargs)
         symbolic = _symbolic_outputs(module) if self.marks_outputs else ()
         if not symbolic:
-            return module.forward
+            keeps_bases = not NoBackend.calls_user_backend or self.wrapped == "eager"
+            return module.forward if keeps_bases else _without_bases(module.forward)
 
         active_recorder = recorder.active_recorder()
         symbolic_with_names = [

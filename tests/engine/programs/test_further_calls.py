@@ -160,3 +160,20 @@ def test_results_of_uncompiled_modules_are_recorded_once() -> None:
     ((name, call, result),) = noted
     assert (name, call.function, call.kwargs, result.item()) == (names[0], net, {"times": 3}, 6)
     assert torch.nn.Linear(1, 1)._compiled_call_impl is None
+
+
+def test_records_of_a_call_that_raises_in_eager_mode_too_are_removed() -> None:
+    """A cache is full after some calls: Dynamo breaks the graph there, as eager mode raises."""
+    used = [0]
+
+    def append(x: torch.Tensor) -> torch.Tensor:
+        used[0] += 1
+        if used[0] > 4:
+            raise ValueError("full")
+        return x
+
+    removed: list[int] = []
+    region = region_of(append, append, (torch.ones(2),), (torch.ones(3),))
+    made = make_further_calls([region], 2, lambda: lambda: removed.append(used[0]))
+    assert made == (1, "")
+    assert removed == [6]

@@ -195,6 +195,7 @@ def test_a_file_beside_the_program_is_imported(project: Path) -> None:
         "import torch\nclass Net: pass\ntorch.compile(Net())(1)\n",
         "import torch\nclass Net: pass\ntorch.export.export(Net(), (1,))\n",
         "from lib.train import main\nmain()\n",
+        "import torch\ndef f(x): return x\ng = torch.compile(f)\n(g if True else f)(1)\n",
     ],
 )
 def test_a_direct_call_of_what_is_compiled_does_something(text: str) -> None:

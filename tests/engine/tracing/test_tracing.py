@@ -19,7 +19,7 @@ import markers
 
 from fullgraph_engine import tracing
 from fullgraph_engine.torch_internals import frames
-from fullgraph_engine.tracing import recorder
+from fullgraph_engine.tracing import drive, recorder
 from fullgraph_engine.tracing.recording import Break, Recording
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
@@ -553,3 +553,19 @@ def test_loops_that_wait_for_a_value_end_with_fake_tensors() -> None:
             while x.max().item() < 50:
                 steps += 1
             assert 0 < steps < 1000
+
+
+@pytest.mark.parametrize("in_program", [True, False])
+def test_views_of_intermediate_tensors_refer_to_them_only_outside_of_programs(
+    monkeypatch: pytest.MonkeyPatch, in_program: bool
+) -> None:
+    """Inductor returns such views as tensors of their own, and views of inputs as views."""
+    monkeypatch.setattr(drive.NoBackend, "calls_user_backend", in_program)
+
+    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x + 1).chunk(2)[1], x.chunk(2)[1]
+
+    made, given = torch.compile(halves, backend=drive.NoBackend())(torch.arange(4.0))
+    assert made.tolist() == [3, 4]
+    assert (made._base is None) == in_program
+    assert given._base is not None

@@ -17,32 +17,45 @@ from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
 from fullgraph.fixes.rewrites.if_conversion import statements_of
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_read
 from fullgraph.fixes.rewrites.placing import insert_before
-from fullgraph.fixes.rewrites.syntax import Syntax, callee
+from fullgraph.fixes.rewrites.syntax import Syntax, callee, reads
 from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
 _ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\]$")
 _IN_ARGUMENT = re.compile(r"^L\['(?P<name>\w+)'\](?P<attributes>(?:\.\w+)*)$")
+_VIEW = re.compile(r"(?<![\w.])(?P<name>\w+)\.(?:storage_offset\(\)|_base\b)")
+_VIEW_IN_ATTRIBUTE = re.compile(r"\w\.(?P<name>\w+)\.(?:storage_offset\(\)|stride\(\)|_base\b)")
+_KEYS = re.compile(r"^list\(dict\.keys\(L\['(?P<name>\w+)'\]\)\)\[\d+\]$")
 _MARKED = ("_dynamo_dynamic_indices", "_dynamo_dim_marking", "_dynamo_unbacked_indices")
 _MARKS = ("mark_dynamic", "maybe_mark_dynamic", "mark_unbacked", "mark_static")
 _WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 
 
 def converted_arguments(site: Site) -> Iterator[Candidate]:
-    """Yield rewrites that convert a tensor in each call, if its strides, its dtype or
-    ``requires_grad`` vary."""
+    """Yield rewrites that convert an argument in each call: a tensor if its strides, its dtype or
+    ``requires_grad`` vary, or if it is a view; a dictionary if its keys vary."""
     evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
     if not isinstance(evidence, RecompileEvidence) or guard is None:
         return
-    found = _ARGUMENT.match(guard.source)
-    if found is None:
+    kind = evidence.detail.partition(" ")[0]
+    if found := _ARGUMENT.match(guard.source):
+        pass
+    elif found := _VIEW.search(guard.words):
+        kind = "view"
+    elif found := _KEYS.match(guard.source):
+        kind = "keys"
+    else:
         return
-    name, kind = found["name"], evidence.detail.partition(" ")[0]
+    name = found["name"]
+    if kind == "keys" and not _ignores_keys(site.function, name):
+        return
     for code, words, gives_up in _conversions(kind, name, guard):
         changes: list[tuple[cst.CSTNode, Change]] = []
         for call in compiled_calls(syntax, evidence.function):
             value = call.arguments.get(name)
-            if value is not None and (code.count("{}") == 1 or isinstance(value, cst.Name)):
+            if value is None or (kind == "view" and syntax.called(value).startswith("torch.")):
+                continue
+            if code.count("{}") == 1 or isinstance(value, cst.Name):
                 converted = code.replace("{}", syntax.operand(value))
                 changes.append((value, syntax.expression(converted)))
         if changes:
@@ -58,7 +71,8 @@ def converted_arguments(site: Site) -> Iterator[Candidate]:
 def _conversions(kind: str, name: str, guard: GuardFailure) -> Iterator[tuple[str, str, str]]:
     """Yield the code that converts an argument ``{}``, with a title and what the user gives up.
 
-    ``kind`` is the property that varies between calls: ``stride``, ``dtype``, ``requires_grad``.
+    ``kind`` is the property that varies between calls: ``stride``, ``dtype``, ``requires_grad``,
+    ``view``, ``keys``.
     """
     if kind == "stride":
         gives_up = f"Each call copies `{name}` if it is not contiguous."
@@ -67,12 +81,66 @@ def _conversions(kind: str, name: str, guard: GuardFailure) -> Iterator[tuple[st
         gives_up = f"Each call converts `{name}`."
         for dtype in (guard.now, guard.was):
             yield "{}.to(" + dtype + ")", f"Pass `{name}` as `{dtype}`", gives_up
+    elif kind == "view":
+        gives_up = f"Each call copies `{name}`."
+        yield "{}.clone()", f"Pass a copy of `{name}`, and not a view", gives_up
+    elif kind == "keys":
+        gives_up = f"The keys of `{name}` are not passed."
+        words = f"Pass the values of `{name}` with their numbers as keys"
+        yield "dict(enumerate({}.values()))", words, gives_up
     elif kind == "requires_grad":
         words = f"Pass a detached `{name}`"
         yield "{}.detach()", words, f"`{name}` does not get a gradient from these calls."
         code = "({} if {}.requires_grad else {}.detach().requires_grad_())"
         gives_up = f"The backward pass also computes the gradient of `{name}`."
         yield code, f"Pass `{name}` so that it always requires a gradient", gives_up
+
+
+def copied_attributes(site: Site) -> Iterator[Candidate]:
+    """Yield a rewrite that copies tensors where the file assigns them to an attribute.
+
+    The finding is that the attribute is a view in some calls, with another offset in its memory.
+    """
+    guard, syntax = guard_of(site.finding), Syntax(site)
+    found = _VIEW_IN_ATTRIBUTE.search(guard.words) if guard is not None else None
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for assign in m.findall(site.module, m.Assign()) if found is not None else ():
+        assert isinstance(assign, cst.Assign) and found is not None
+        targets: list[cst.CSTNode] = [assign.targets[0].target]
+        values: list[cst.BaseExpression] = [assign.value]
+        if isinstance(targets[0], cst.Tuple) and isinstance(assign.value, cst.Tuple):
+            targets = [one.value for one in targets[0].elements]
+            values = [one.value for one in assign.value.elements]
+        if any(m.matches(one, m.Attribute(attr=m.Name(found["name"]))) for one in targets):
+            changes += [
+                (one, syntax.expression(f"{code_of(one)}.clone()"))
+                for one in values
+                if isinstance(one, (cst.Name, cst.Subscript)) and code_of(one) != "None"
+            ]
+    if changes and found is not None:
+        yield Candidate(
+            "copied-attributes",
+            f"Keep a copy in `{found['name']}`, and not a view",
+            site.replaced(changes),
+            gives_up="Each assignment copies the tensor.",
+        )
+
+
+def _ignores_keys(function: cst.CSTNode | None, name: str) -> bool:
+    """Whether a function uses the dictionary ``name`` only to loop over its values."""
+    if not isinstance(function, cst.FunctionDef):
+        return False
+    method = m.Attribute(m.Name(name), m.Name("values") | m.Name("items"))
+    values = 0
+    for loop in m.findall(function.body, m.For(iter=m.Call(method))):
+        assert isinstance(loop, cst.For)
+        is_pair = m.matches(loop.target, m.Tuple([m.Element(m.Name()), m.Element()]))
+        of_values = m.matches(loop.iter, m.Call(m.Attribute(attr=m.Name("values"))))
+        if is_pair and not of_values:
+            key = cst.ensure_type(loop.target, cst.Tuple).elements[0].value
+            of_values = code_of(key) not in names_read(loop.body)
+        values += of_values
+    return values == len(reads(function.body, name)) > 0
 
 
 def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
@@ -114,17 +182,23 @@ def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
 
 def uncompiled_first_call(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite that runs calls of one kind in eager mode, if only the first call is of this
-    kind: a cache is still None, or the state has another dtype.
+    kind: a cache is still None, the state has another dtype, or the state of an optimizer is
+    still empty.
     """
     evidence, guard, syntax = site.finding.evidence, guard_of(site.finding), Syntax(site)
     if not isinstance(evidence, RecompileEvidence) or guard is None:
         return
     found = _IN_ARGUMENT.match(guard.source)
     numbers = [number for one in site.finding.calls for number in one.numbers]
-    if found is None or min(numbers, default=0) != 2:
+    if min(numbers, default=0) != 2:
         return
-    attributes = found["attributes"]
-    if guard.was == "None" and site.finding.code == "recompile/type":
+    optimizer = _optimizer(syntax) if ".state[" in guard.words else None
+    attributes = found["attributes"] if found is not None else ""
+    if optimizer is not None:
+        test = f"not {optimizer}.state"
+    elif found is None:
+        return
+    elif guard.was == "None" and site.finding.code == "recompile/type":
         test = f"{attributes} is None"
     elif evidence.detail == "dtype":
         test = f"{attributes}.dtype == {guard.was}"
@@ -133,12 +207,13 @@ def uncompiled_first_call(site: Site) -> Iterator[Candidate]:
     stance = f"{syntax.spelled('torch.compiler.set_stance')}"
     changes: list[tuple[cst.CSTNode, Change]] = []
     for call in compiled_calls(syntax, evidence.function):
-        value = call.arguments.get(found["name"])
+        value = call.arguments.get(found["name"]) if found is not None else None
         line = syntax.text.around(call.node, cst.SimpleStatementLine)
         if not isinstance(line, cst.SimpleStatementLine):
             return
-        if isinstance(value, cst.Name):
-            code = f'{stance}("force_eager" if {value.value}{test} else "default")'
+        if isinstance(value, cst.Name) or optimizer is not None:
+            argument = value.value if isinstance(value, cst.Name) else ""
+            code = f'{stance}("force_eager" if {argument}{test} else "default")'
         elif value is None and guard.was == "None" and not attributes:
             code = f'{stance}("force_eager")'
         else:
@@ -147,12 +222,25 @@ def uncompiled_first_call(site: Site) -> Iterator[Candidate]:
         item = cst.WithItem(syntax.expression(code))
         changes.append((line, cst.With([item], body, leading_lines=line.leading_lines)))
     if changes:
+        name = found["name"] if found is not None and optimizer is None else ""
         yield Candidate(
             "uncompiled-first-call",
-            f"Do not compile calls where `{found['name']}{test}`",
+            f"Do not compile calls where `{name}{test}`",
             site.replaced(changes, imports=syntax.imports_for(stance)),
             gives_up="These calls run in eager mode, which may be slower.",
         )
+
+
+def _optimizer(syntax: Syntax) -> str | None:
+    """Return the variable that holds the only optimizer of the file; None unless the file has
+    exactly one."""
+    found = [
+        code_of(assign.targets[0].target)
+        for assign in m.findall(syntax.module, m.Assign(value=m.Call()))
+        if isinstance(assign, cst.Assign)
+        and syntax.called(assign.value).rpartition(".")[0] == "torch.optim"
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def marked_before_first_call(site: Site) -> Iterator[Candidate]:

@@ -4,7 +4,6 @@ second call.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,7 +20,7 @@ from fullgraph.fixes.rewrites.compile_sites import (
 )
 from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.rewrites.placing import insert_before
-from fullgraph.fixes.rewrites.syntax import Syntax, names_in
+from fullgraph.fixes.rewrites.syntax import Syntax, free_variable
 from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -208,7 +207,7 @@ def _mark_call(
         if name not in named:
             named[name] = code_of(tensor)
             if not _is_same_object(tensor):
-                named[name] = _free_variable(syntax, name)
+                named[name] = free_variable(syntax, name)
                 target = cst.AssignTarget(cst.Name(named[name]))
                 lines.append(cst.Assign([target], tensor))
                 changes.append((tensor, cst.Name(named[name])))
@@ -234,17 +233,6 @@ def _starred_argument(
     return syntax.expression(f'{starred[0].value}["{name}"]')
 
 
-def _free_variable(syntax: Syntax, name: str) -> str:
-    """Return a name for a variable that the file does not use yet."""
-    wanted = name if name.isidentifier() else "inputs"
-    used = names_in(syntax.module)
-    numbers = itertools.count(2)
-    found = wanted
-    while found in used:
-        found = f"{wanted}{next(numbers)}"
-    return found
-
-
 def _mark_before(
     syntax: Syntax,
     call: cst.Call,
@@ -259,11 +247,13 @@ def _mark_before(
     """
     before, changed = assigned
     lines = [cst.Expr(syntax.expression(code)) for code in codes]
-    # If the caller is traced as well, Dynamo refuses to trace the call that marks a size.
+    # If a function with the call is traced as well, Dynamo refuses to trace the call that marks a
+    # size.
     test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
     eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
     imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
-    for new in (lines, [eager]):
+    may_be_traced = syntax.text.around(call, cst.FunctionDef) is not None
+    for new in (lines, [eager]) if may_be_traced else (lines,):
         changes = insert_before(syntax.site, call, [*before, *new])
         if changes is not None:
             # A change of the call is inside the statement, which the other change replaces.

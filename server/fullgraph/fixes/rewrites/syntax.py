@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -279,12 +280,13 @@ class Syntax:
             return None
         new: list[cst.CSTNode] = [last]
         if "torch" not in self.imported:
-            new.append(self._line("import torch"))
-        first, *rest = (self._line(line) for line in lacking)
+            new.append(self.line("import torch"))
+        first, *rest = (self.line(line) for line in lacking)
         new += [first.with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *rest]
         return self.site.replaced([(last, cst.FlattenSentinel(new)), *changes], imports=imports)
 
-    def _line(self, code: str) -> cst.SimpleStatementLine:
+    def line(self, code: str) -> cst.SimpleStatementLine:
+        """Parse the source code of one simple statement."""
         parsed = cst.parse_statement(code, self.module.config_for_parsing)
         assert isinstance(parsed, cst.SimpleStatementLine)
         return parsed
@@ -451,6 +453,17 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
 def names_in(node: cst.CSTNode) -> set[str]:
     """Return all names that occur in a node."""
     return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
+
+
+def free_variable(syntax: Syntax, name: str) -> str:
+    """Return a name for a variable that the file does not use yet."""
+    wanted = name if name.isidentifier() else "inputs"
+    used = names_in(syntax.module)
+    numbers = itertools.count(2)
+    found = wanted
+    while found in used:
+        found = f"{wanted}{next(numbers)}"
+    return found
 
 
 def import_name(alias: cst.ImportAlias) -> str:

@@ -13,8 +13,9 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.compile_sites import compiled_calls, compiled_function, guard_of
+from fullgraph.fixes.rewrites.left_out import comparing_dynamic
+from fullgraph.fixes.rewrites.names import code_of, descendants, variables_in
 from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -46,6 +47,7 @@ def varying_values(site: Site) -> Iterator[Candidate]:
     if found := _ARGUMENT.match(guard.source):
         yield from _arguments(numbers, evidence, found["name"])
         yield from _closure_variables(numbers, found["name"])
+        yield from _indices(numbers, evidence, found["name"])
     elif found := _GLOBAL.match(guard.source):
         yield from _global_variable(numbers, found["name"])
     elif found := _PART.search(guard.source):
@@ -90,6 +92,35 @@ def _arguments(numbers: _Numbers, evidence: RecompileEvidence, name: str) -> Ite
             changes.append((value, numbers.tensor(value)))
     if changes:
         yield numbers.candidate(f"Pass a tensor for `{name}`", changes)
+
+
+def _indices(numbers: _Numbers, evidence: RecompileEvidence, name: str) -> Iterator[Candidate]:
+    """Yield rewrites that use a tensor as index, because Dynamo specializes the number in an
+    index."""
+    syntax = numbers.syntax
+    function = compiled_function(syntax, evidence.function, syntax.site.finding.target)
+    changes: _Changes = []
+    for node in descendants(function) if function is not None and not numbers.is_float else ():
+        if not isinstance(node, cst.Subscript):
+            continue
+        parts = [one.slice for one in node.slice]
+        axes = [axis for axis, one in enumerate(parts) if isinstance(one, cst.Index)]
+        if len(axes) == 1 and name in variables_in(parts[axes[0]]):
+            index = cst.ensure_type(parts[axes[0]], cst.Index)
+            new = index.with_changes(
+                value=syntax.expression(f"{numbers.torch}([{code_of(index)}])")
+            )
+            one_long = code_of(node.with_deep_changes(node.slice[axes[0]], slice=new))
+            changes.append((node, syntax.expression(f"{one_long}.squeeze({axes[0]})")))
+    if changes:
+        yield from comparing_dynamic(
+            syntax.site,
+            numbers.candidate(
+                f"Use a tensor with `{name}` as index",
+                changes,
+                "The indexed element is a copy, and not a view.",
+            ),
+        )
 
 
 def _closure_variables(numbers: _Numbers, name: str) -> Iterator[Candidate]:
