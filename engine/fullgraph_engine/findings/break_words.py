@@ -422,7 +422,7 @@ _KNOWN_BREAKS: tuple[tuple[str, Callable[[_BreakFacts], BreakWords]], ...] = (
     (
         r"Dynamo (?:cache|recompile) limit exceeded",
         _fixed_words(
-            "this function reached the recompile limit", "keep values that change in tensors"
+            "this function reached the recompile limit", "store changing values in tensors"
         ),
     ),
     (

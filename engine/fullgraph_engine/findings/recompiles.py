@@ -304,7 +304,7 @@ _REASONS: dict[GuardFamily, str] = {
     "type": "The code was compiled for a value of the earlier type.",
     "identity": "The code was compiled for exactly the earlier object.",
     "structure": "The code was compiled for exactly the earlier entries.",
-    "mode": "The code was compiled for the earlier mode.",
+    "mode": "The code was compiled for the earlier mode, for example with gradients enabled.",
     "other": "A guard of the compiled code failed.",
 }
 _WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {

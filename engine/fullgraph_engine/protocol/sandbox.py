@@ -25,7 +25,7 @@ PURPOSES: dict[Layer, str] = {
     "seccomp": (
         "code cannot open sockets, create lasting shared memory or change limits of other processes"
     ),
-    "pid namespace": "processes end with the engine and see only the engine's processes",
+    "pid namespace": "code sees only the engine's processes, and its processes end with the engine",
     "network namespace": "code has no network devices",
     "IPC namespace": "code cannot use System V shared memory of other processes",
     "read-only mounts": "modes, owners and times of files cannot be changed",

@@ -60,7 +60,7 @@ DEFER_ASSERT = internal(
 REPLAY = (
     internal(
         "explanations",
-        "recording shape events at a low cost",
+        "recording ShapeEnv events at a low cost",
         _SS,
         "ShapeEnv._snapshot_tracked_fakes",
     ),

@@ -621,8 +621,8 @@ CODES: tuple[Code, ...] = (
         "`torch._dynamo.config.disable` is set when targets are traced: by the file, by what it "
         "imports, or by the environment variable `TORCH_COMPILE_DISABLE`. `torch.compile` then "
         "runs everything in eager mode.",
-        "Do not set `torch._dynamo.config.disable`, or start the editor without "
-        "`TORCH_COMPILE_DISABLE`.",
+        "Remove the statement that sets `torch._dynamo.config.disable`. If `TORCH_COMPILE_DISABLE` "
+        "is set, unset it and restart the editor.",
     ),
     Code(
         "trace/replaced-builtins",

@@ -154,5 +154,5 @@ def _unpack_results(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
         raise ValueError(str(error)) from error
     events = tuple(event for line in lines if isinstance(event := decode(line), STORED))
     if len(events) != len(lines):
-        raise ValueError("other messages are among them")
+        raise ValueError("the stored messages include unexpected ones")
     return header, events

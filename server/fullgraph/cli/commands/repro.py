@@ -31,7 +31,7 @@ def configure(parser: Parser) -> None:
         "--target",
         default="",
         metavar="NAME",
-        help="Function or class whose trace has the finding, if several have it.",
+        help="Function or class to reproduce the finding with, if several have it.",
     )
     parser.options.add_argument(
         "--backend",

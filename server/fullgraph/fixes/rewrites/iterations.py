@@ -33,7 +33,9 @@ from fullgraph_engine.protocol.evidence import RecompileEvidence
 
 _CODES = ("recompile/size", "recompile/value", "recompile/structure")
 _DISABLED = "torch.compiler.disable"
-_GIVES_UP = "The loop runs in Python, and breaks the graph: only one iteration is compiled."
+_GIVES_UP = (
+    "The graph breaks at the loop: the body is compiled, and Python runs it for each iteration."
+)
 
 
 def compiled_iterations(site: Site) -> Iterator[Candidate]:

@@ -251,7 +251,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     changes += in_place_of(site, rest[-1], all_below(behind, rest[-1]))
     yield Candidate(
         "where",
-        "Run all iterations, and choose the first result that is returned",
+        "Run all iterations, and then choose the result of the first that would return",
         site.replaced(changes, imports=["torch"]),
         gives_up=f"All iterations are computed, even after `{code_of(node.test)}` would end the "
         "loop.",

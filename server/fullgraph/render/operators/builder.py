@@ -290,7 +290,7 @@ def _parameter_rules(parameter: Parameter) -> Iterator[str]:
     elif parameter.size == 1:
         yield "A single number is read as a list with one item."
     elif parameter.size:
-        yield f"A single number is used for all {parameter.size} items."
+        yield f"If one number is passed, it is used for all {parameter.size} items."
     if parameter.choices:
         yield f"One of {listing(f'`{choice}`' for choice in parameter.choices)}."
     elif not parameter_annotation(parameter):

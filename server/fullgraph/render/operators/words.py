@@ -26,10 +26,10 @@ TAGS = {
     "needs_fixed_stride_order": "compiled code must give it tensors whose strides are ordered as "
     "in eager code",
     "needs_contiguous_strides": "compiled code must give it contiguous tensors",
-    "flexible_layout": "compiled code may give it tensors of any layout",
+    "flexible_layout": "compiled code may call the operator with tensors of any memory layout",
     "inplace": "writes to its first argument and returns it",
     "out": "only writes to its `out` arguments, and returns them",
-    "out_variant": "older name of the tag `out`; has no effect",
+    "out_variant": "deprecated: PyTorch ignores it; the tag `out` replaced it",
     "generated": "not in native_functions.yaml: torch's code generation adds it",
 }
 """Explanation of each tag, most important tag first; tags of newer versions of torch are
