@@ -27,6 +27,8 @@ def test_modules_that_most_files_import_are_shared(tmp_path: Path) -> None:
         "def f():\n    import numpy\n",
         "import torch, os\n",
         "from ... import above\n",
+        "import os\nos.environ['BACKEND'] = 'torch'\nimport numpy\n",
+        "'''\nclass\n'''\nimport numpy\n",
     ],
 )
 def test_imports_that_not_each_execution_needs_are_not_shared(tmp_path: Path, text: str) -> None:

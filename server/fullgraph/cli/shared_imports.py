@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 import sys
@@ -17,12 +18,8 @@ _LEAST_FILES = 4
 """Minimum number of files for which a process imports modules."""
 _LOADED = frozenset({"torch", *sys.stdlib_module_names})
 """Packages that the engine has imported anyway."""
-_IMPORT = re.compile(
-    r"^(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^#\n;]+)|import[ \t]+([^#\n;]+))",
-    re.MULTILINE,
-)
-"""Pattern of an import without indentation, which every execution of the file reaches."""
-_COMMENT = re.compile(r"#.*")
+_AFTER_IMPORTS = re.compile(r"^(?:@|(?:async|class|def|for|if|try|while|with)\b)", re.MULTILINE)
+"""Pattern of a line that ends the imports at the beginning of a file."""
 
 
 def choose_shared_imports(texts: Mapping[Path, str]) -> dict[Path, SharedImports]:
@@ -30,7 +27,8 @@ def choose_shared_imports(texts: Mapping[Path, str]) -> dict[Path, SharedImports
     common imports are left out.
 
     ``texts`` maps absolute paths to the texts of the files. A file imports all modules of its
-    result at its beginning, so that it behaves the same in a process that has imported them.
+    result before it does anything else, so that it behaves the same in a process that has imported
+    them.
     """
     by_root: dict[Path, dict[Path, frozenset[str]]] = {}
     for path, text in texts.items():
@@ -68,24 +66,28 @@ def _choose_group(files: Mapping[Path, frozenset[str]]) -> tuple[list[Path], tup
 
 
 def _imported_modules(path: Path, text: str, root: Path) -> Iterator[str]:
-    """Yield the absolute names of the modules that a file imports at its top level."""
+    """Yield the absolute names of the modules that a file imports before it does anything else,
+    such as setting an environment variable that affects later imports."""
+    end = _AFTER_IMPORTS.search(text)
+    try:
+        beginning = ast.parse(text[: end.start()] if end is not None else text).body
+    except (SyntaxError, ValueError):
+        return
     package = path.parent.relative_to(root).parts
-    for match in _IMPORT.finditer(text):
-        origin, names, plain = match.groups()
-        if plain is not None:
-            modules = [one.split(" as ")[0].strip() for one in plain.split(",")]
-        else:
-            level = len(origin) - len(origin.lstrip("."))
-            base = package[: len(package) - level + 1] if level else ()
-            if level > len(package):
-                continue
-            module = ".".join((*base, *filter(None, origin.lstrip(".").split("."))))
-            listed = _COMMENT.sub("", names).strip("() \t\n").split(",")
-            below = (one.split(" as ")[0].strip() for one in listed)
+    for statement in beginning:
+        modules = list[str]()
+        if isinstance(statement, ast.Import):
+            modules = [one.name for one in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            if statement.level > len(package):
+                return
+            base = package[: len(package) - statement.level + 1] if statement.level else ()
+            module = ".".join((*base, *filter(None, [statement.module])))
+            below = (one.name for one in statement.names)
             modules = [module, *(f"{module}.{one}" for one in below if _is_file(root, module, one))]
-        for module in modules:
-            if module and module.partition(".")[0] not in _LOADED:
-                yield module
+        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            return
+        yield from (one for one in modules if one.partition(".")[0] not in _LOADED)
 
 
 @functools.cache
