@@ -78,7 +78,7 @@ def test_evidence_comes_back_as_it_was(one: Any) -> None:
 def test_evidence_of_an_unknown_kind_is_refused() -> None:
     raw = json.loads(encode(FindingFound(1, Finding("code", "m", NOWHERE, evidence=EVIDENCE[0]))))
     raw["finding"]["evidence"]["kind"] = "guess"
-    with pytest.raises(ProtocolError, match="there is no 'guess'"):
+    with pytest.raises(ProtocolError, match="there is no kind 'guess'"):
         decode(json.dumps(raw))
 
 

@@ -156,7 +156,7 @@ def test_a_comment_that_belongs_to_nothing_is_a_finding() -> None:
     text = "def f():\n    x = 1\n    # fullgraph: f32[4]\n    return x\n"
     discovery = discover(text)
     assert marked(text, discovery) == ["f32[4]"]
-    assert "belongs to nothing" in discovery.findings[0].message
+    assert "not above code that can be traced" in discovery.findings[0].message
 
 
 def test_a_probe_of_a_coroutine_says_that_there_are_none() -> None:
