@@ -23,6 +23,7 @@ LIBCST_TOOLS = ("codegen", "codemod", "display", "testing")
 # Not used by a server that an editor starts.
 LEFT_OUT = (
     *("bin", "cattr", "fullgraph/lsp/joined", "fullgraph/mcp", "fullgraph/testing"),
+    "cattrs/preconf",  # for formats other than JSON of the language server protocol
     "fullgraph_engine/recording",  # for fullgraph record and pytest
 )
 ONLY_FOR_REPORTS = (
@@ -66,6 +67,8 @@ def main() -> None:
                 shutil.copyfile(source, copy)
     for name in LEFT_OUT:
         shutil.rmtree(LIBS / name, ignore_errors=True)
+    for stub in LIBS.rglob("*.pyi"):
+        stub.unlink()
     for name in ONLY_FOR_REPORTS:
         (LIBS / "fullgraph" / "render" / f"{name}.py").unlink()
     (LIBS / "fullgraph" / "incremental" / "projects.py").unlink()  # for check --changed-since
