@@ -238,8 +238,8 @@ def test_gradients_that_are_only_rounding_may_differ(changed: float, outcome: st
     assert compare_values(*both, ()).outcome == "differs"
 
 
-def guarded(site: Site, words: str) -> Site:
-    """The same site with a guard that does not have a source."""
+def with_sourceless_guard(site: Site, words: str) -> Site:
+    """Return the site with a guard that does not have a source."""
     evidence = site.finding.evidence
     assert isinstance(evidence, RecompileEvidence)
     guard = dataclasses.replace(evidence.guards[0], source="", words=words)
@@ -266,7 +266,9 @@ step(torch.ones(2), options)
 
 def test_views_are_copied_in_calls() -> None:
     site = recompile_at(CALLED, "x + value", "", "", "", "step")
-    (made,) = converted_arguments(guarded(site, "`2 <= x.storage_offset()` is no longer true"))
+    (made,) = converted_arguments(
+        with_sourceless_guard(site, "`2 <= x.storage_offset()` is no longer true")
+    )
     assert "step(data[3:].clone(), {3" in made.text
     assert "step(torch.ones(2), options)" in made.text
 

@@ -257,15 +257,7 @@ class _ModuleExecutor:
         exits.record_exits(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.job.scratch, self.allowed))
         tempfile.tempdir = self.job.scratch  # in case user code clears TMPDIR
-        folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
-        try:
-            os.chdir(folder)
-        except OSError:
-            os.chdir(self.job.scratch)
-        if "PWD" in os.environ:
-            # The engine inherited this variable from the process that started it, perhaps for
-            # another project.
-            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
+        sandbox.enter_folder(self.analyze.cwd, self.analyze.path, self.job.scratch)
         sys.argv = [self.analyze.path]
         limits.apply_limits(self.analyze.limits.memory, forks=True)
 
@@ -487,11 +479,11 @@ class _ModuleExecutor:
         return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def share_imports(self) -> None:
-        """Import the modules that several files import, and keep this process, from which the
-        processes of the other files are forked.
+        """Import modules that several files import, and wait here to fork a process for each of
+        the other files.
 
-        If a module cannot be imported, the process goes on for its own file only. For a file that
-        the modules import, the main process starts another process without them.
+        If a module cannot be imported, the process continues with its own file only. For a file
+        that the modules import, the main process starts another process without them.
         """
         names, path = preamble.shared_imports_of(self.analyze).modules, self.analyze.path
         if not names or self.ends.keep_control < 0:

@@ -130,13 +130,7 @@ class _ProgramProcess:
         blackbox.enable_fault_dump(ends.box)
         os.environ.update(sandbox.sandbox_environment(self.order.scratch, self.allowed))
         tempfile.tempdir = self.order.scratch
-        folder = analyze.cwd or os.path.dirname(self.path)  # noqa: PTH120
-        try:
-            os.chdir(folder)
-        except OSError:
-            os.chdir(self.order.scratch)
-        if "PWD" in os.environ:
-            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
+        sandbox.enter_folder(analyze.cwd, self.path, self.order.scratch)
         sys.dont_write_bytecode = True
         own = [os.path.dirname(self.path), *analyze.roots]  # noqa: PTH120
         sys.path[:] = [*dict.fromkeys(own), *(one for one in self.user_path if one not in own)]

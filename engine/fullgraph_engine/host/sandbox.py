@@ -368,6 +368,19 @@ def _builds_extension() -> bool:
     return False
 
 
+def enter_folder(cwd: str, path: str, scratch: str) -> None:
+    """Make ``cwd`` the current folder; if it is empty, the folder of the file ``path``; if that
+    fails, the scratch folder."""
+    try:
+        os.chdir(cwd or os.path.dirname(path))  # noqa: PTH120
+    except OSError:
+        os.chdir(scratch)
+    if "PWD" in os.environ:
+        # The engine inherited this variable from the process that started it, perhaps for another
+        # project.
+        os.environ["PWD"] = os.getcwd()  # noqa: PTH109
+
+
 def sandbox_environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     """Return environment variables for user code: caches are in the folder ``scratch``, and
     libraries do not use the network.
