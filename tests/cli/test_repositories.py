@@ -407,7 +407,9 @@ def test_failed_searches_for_inputs_are_not_repeated(command_line: CommandLine) 
     assert first.status == again.status == 2
 
 
-def test_only_functions_over_the_time_limit_are_traced_again(command_line: CommandLine) -> None:
+def test_a_longer_time_limit_traces_the_functions_that_reached_it(
+    command_line: CommandLine,
+) -> None:
     late = HEAD + "\n\nclass Late(torch.nn.Module):\n    pass\n"
     targets = (TargetInfo("Net", "module", PLACE), TargetInfo("Late", "module", on(7, 6, 10)))
     done: list[Event] = [
@@ -419,11 +421,16 @@ def test_only_functions_over_the_time_limit_are_traced_again(command_line: Comma
     ]
     command_line.write("a.py", late + script(*done))
     cache = str(command_line.folder.parent / "cache")
-    first = command_line.check("a.py", XDG_CACHE_HOME=cache)
-    # The setting is not a part of the key of stored results.
-    again = command_line.check("a.py", "--file-timeout", "7", XDG_CACHE_HOME=cache)
-    assert "without Net" in command_line.engine_log()
-    assert first.out.count("Finding of Net.") == again.out.count("Finding of Net.") == 1
+    command_line.check("a.py", "--file-timeout", "7", XDG_CACHE_HOME=cache)
+    for seconds in ("7", "5"):
+        again = command_line.check("a.py", "--file-timeout", seconds, XDG_CACHE_HOME=cache)
+        assert again.out.count("Finding of Net.") == 1
+        assert "1 over the time limit of the file" in again.out
+    assert sum(line.startswith("analyze") for line in command_line.engine_log()) == 1
+    for seconds in ("8", "0"):
+        again = command_line.check("a.py", "--file-timeout", seconds, XDG_CACHE_HOME=cache)
+        assert again.out.count("Finding of Net.") == 1
+    assert command_line.engine_log().count("without Net") == 2
 
 
 @pytest.mark.parametrize("interrupted", [True, False])

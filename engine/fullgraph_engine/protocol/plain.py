@@ -8,6 +8,7 @@ import functools
 import json
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, Union
 
 # Bound at import: user code in the engine's processes may replace functions of `json`.
@@ -27,35 +28,74 @@ def from_plain(kind: Any, raw: Any) -> Any:
     Raises:
         TypeError, KeyError, ValueError, AttributeError: The data does not fit the type.
     """
+    return _find_reader(kind)(raw)
+
+
+@functools.cache
+def _find_reader(kind: Any) -> Callable[[Any], Any]:
+    """Return a function that converts plain data to a value of type ``kind``.
+
+    It is made once for each type, because examining types takes longer than reading a value.
+    """
     if dataclasses.is_dataclass(kind):
-        hints = _type_hints(typing.cast("type", kind))
-        # Unknown keys are ignored: a newer peer may send more than this version knows.
-        return kind(
-            **{name: from_plain(hints[name], item) for name, item in raw.items() if name in hints}
-        )  # type: ignore[operator]
-    origin = typing.get_origin(kind)
+        return functools.partial(_read_dataclass, kind)
+    origin, kinds = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple and kinds[-1] is Ellipsis:
+        return functools.partial(_read_items, _find_reader(kinds[0]))
     if origin is tuple:
-        kinds = typing.get_args(kind)
-        if kinds[-1] is Ellipsis:
-            return tuple(from_plain(kinds[0], item) for item in raw)
-        if len(kinds) != len(raw):
-            raise ValueError(f"{len(raw)} items instead of {len(kinds)}")
-        return tuple(from_plain(one, item) for one, item in zip(kinds, raw))  # noqa: B905
+        return functools.partial(_read_fixed_items, tuple(map(_find_reader, kinds)))
     if origin in (Union, types.UnionType):
-        if raw is None:
-            return None
-        return from_plain(_select_type(typing.get_args(kind), raw), raw)
+        return functools.partial(_read_union, kinds)
     if origin is typing.Literal:
-        if raw not in typing.get_args(kind):
-            raise ValueError(f"{raw!r} is not one of {typing.get_args(kind)}")
-        return raw
+        return functools.partial(_read_literal, frozenset(kinds))
     if isinstance(kind, enum.EnumMeta):
-        return kind(raw)
+        return kind
+    if kind in (str, int, float, bool):
+        return functools.partial(_read_scalar, kind)
+    return _return_unchanged
+
+
+def _read_dataclass(kind: Any, raw: Any) -> Any:
+    readers = _field_readers(kind)
+    # Unknown keys are ignored: a newer peer may send more than this version knows.
+    return kind(**{name: readers[name](item) for name, item in raw.items() if name in readers})
+
+
+@functools.cache
+def _field_readers(kind: type) -> dict[str, Callable[[Any], Any]]:
+    return {name: _find_reader(hint) for name, hint in typing.get_type_hints(kind).items()}
+
+
+def _read_items(read_item: Callable[[Any], Any], raw: Any) -> Any:
+    return tuple(map(read_item, raw))
+
+
+def _read_fixed_items(readers: tuple[Callable[[Any], Any], ...], raw: Any) -> Any:
+    if len(readers) != len(raw):
+        raise ValueError(f"{len(raw)} items instead of {len(readers)}")
+    return tuple(read(item) for read, item in zip(readers, raw))  # noqa: B905
+
+
+def _read_union(kinds: tuple[Any, ...], raw: Any) -> Any:
+    return None if raw is None else _find_reader(_select_type(kinds, raw))(raw)
+
+
+def _read_literal(values: frozenset[Any], raw: Any) -> Any:
+    if raw not in values:
+        raise ValueError(f"{raw!r} is not one of {sorted(values, key=repr)}")
+    return raw
+
+
+def _read_scalar(kind: type, raw: Any) -> Any:
+    # User code can change this data, so values of another type than the declared one are rejected.
+    if type(raw) is kind:
+        return raw
     if kind is float and type(raw) is int and abs(raw) < 1 << 53:
         return float(raw)
-    # User code can change this data, so values of another type than the declared one are rejected.
-    if kind in (str, int, float, bool) and type(raw) is not kind:
-        raise TypeError(f"{type(raw).__name__} instead of {kind.__name__}")
+    raise TypeError(f"{type(raw).__name__} instead of {kind.__name__}")
+
+
+def _return_unchanged(raw: Any) -> Any:
     return raw
 
 
@@ -99,11 +139,6 @@ def as_sparse_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [as_sparse_plain(item) for item in value]
     return value
-
-
-@functools.cache
-def _type_hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import math
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
@@ -35,7 +36,6 @@ from fullgraph.session.trace_extent import TraceExtent
 from fullgraph.session.unseen import hidden_facts, hidden_warning
 from fullgraph.store.disk import ResultFile
 from fullgraph.store.runs import Reused, StoredRun, TraceBasis, begin_run
-from fullgraph.store.store import ResultStore
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -363,7 +363,8 @@ class FileCheck:
             _Unfinished: The check was cancelled after some targets were traced.
         """
         file, basis = self._result_file(request, own), TraceBasis(request.text, (), (), ())
-        stored = file.read() if file is not None else None
+        time_limit = request.limits.file_seconds or math.inf
+        stored = file.read(time_limit=time_limit) if file is not None else None
         known = _reusable_results(stored, basis, request.path)
         if stored is not None and known is not None:
             self._engines.add_status(stored.status, own)
@@ -388,10 +389,11 @@ class FileCheck:
             raise
         results.complete_run()
         if completed and file is not None:
-            lasting = results.without_unsettled()
+            lasting = results.without_unsettled(keep_over_limit=True)
             whole = lasting.placed == results.placed
+            limit = 0.0 if lasting.is_settled else time_limit
             file.write(
-                StoredRun(basis, lasting, files, status, is_complete=whole, is_interrupted=False)
+                StoredRun(basis, lasting, files, status, is_complete=whole, time_limit=limit)
             )
         return results
 
@@ -584,12 +586,13 @@ def _reusable_results(stored: StoredRun | None, basis: TraceBasis, path: str) ->
     without valid results."""
     if stored is None or stored.is_interrupted:
         return None
-    if stored.is_complete:
-        store = ResultStore(path)
-        store.add(stored)
-        return store.find(basis)
+    results = stored.find_all(basis, path) if stored.is_complete else None
+    if results is not None:
+        return Reused(results, results.placed, (), True, ())
     known = stored.find_unaffected(basis, path)
-    return dataclasses.replace(known, is_complete=False) if known is not None else None
+    if known is None or stored.is_complete:
+        return known
+    return dataclasses.replace(known, is_complete=False)
 
 
 def _unfinished_words(path: str, results: Results) -> str:

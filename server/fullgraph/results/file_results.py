@@ -83,6 +83,11 @@ def _is_settled(report: TargetReport) -> bool:
     return report.status in _SETTLED or (report.status == "timeout" and report.repeats)
 
 
+def _is_over_limit(report: TargetReport) -> bool:
+    """Whether the target, or its file, reached a time limit."""
+    return report.status in ("timeout", "skipped")
+
+
 _WORD = re.compile(r"[^\W\d]\w*")
 
 _T = TypeVar("_T")
@@ -491,14 +496,21 @@ class Results:
         copy.forecasts = self.forecasts.copy()
         return copy
 
-    def without_unsettled(self) -> Results:
-        """Return a copy without targets that must be traced again, for example because they reached
-        a time limit.
+    def without_unsettled(self, *, keep_over_limit: bool = False) -> Results:
+        """Return a copy without targets that must be traced again, for example because a process
+        crashed.
+
+        ``keep_over_limit`` keeps targets that reached a time limit; another run with the same limit
+        would probably reach it again.
         """
+
+        def is_kept(report: TargetReport) -> bool:
+            return _is_settled(report) or (keep_over_limit and _is_over_limit(report))
+
         copy = self.snapshot()
         for parts in (copy._old, copy._new):
             for name, part in list(parts.items()):
-                if not all(map(_is_settled, part.reports)):
+                if not all(map(is_kept, part.reports)):
                     del parts[name]
         return copy
 

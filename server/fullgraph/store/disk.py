@@ -24,7 +24,7 @@ from fullgraph.store.runs import StoredRun, TraceBasis
 from fullgraph_engine.protocol import Allowed, Analyze, Event, decode, encode, from_plain, to_plain
 from fullgraph_engine.protocol.files import FileState
 
-_FORMAT = 4
+_FORMAT = 5
 _LARGEST = 16 << 20
 """Maximum number of bytes of one file of results before compression."""
 _EVERY = 64
@@ -43,6 +43,7 @@ class _Header:
     text: str
     is_complete: bool
     is_interrupted: bool
+    time_limit: float
     status: EngineStatus
     files: tuple[FileState, ...] | None
 
@@ -82,11 +83,13 @@ class ResultFile:
         key = request_key(interpreter, allowed, processes, request, env)
         return cls(folder / (key + SUFFIX), "forecast" in request.parts)
 
-    def read(self, settings: object = ()) -> StoredRun | None:
+    def read(self, settings: object = (), *, time_limit: float | None = None) -> StoredRun | None:
         """Return the stored run; None if there is none, or if a file that its results depend on has
         changed.
 
-        ``settings`` become the settings of the returned run.
+        ``settings`` become the settings of the returned run. ``time_limit`` is the limit in seconds
+        that a new run would have for the whole file. Targets that reached a time limit are left out
+        if it is longer than the limit of the stored run, or None.
         """
         try:
             header, events = _unpack_results(self.path.read_bytes())
@@ -101,9 +104,17 @@ class ResultFile:
             os.utime(self.path)  # the least recently used files are removed first
         basis = TraceBasis(header.text, (), settings, ())
         results = Results.from_events(events)
-        return StoredRun(
-            basis, results, files, header.status, header.is_complete, header.is_interrupted
+        run = StoredRun(
+            basis,
+            results,
+            files,
+            header.status,
+            header.is_complete,
+            header.is_interrupted,
+            header.time_limit,
         )
+        has_more_time = time_limit is None or time_limit > header.time_limit
+        return run.drop_over_limit() if has_more_time else run
 
     def write(self, run: StoredRun) -> None:
         """Write the results of a run to disk, unless they depend on something temporary.
@@ -113,11 +124,19 @@ class ResultFile:
         if not run.is_lasting:
             return
         with _WRITING, contextlib.suppress(OSError):
-            known = None if run.is_complete else self.read()
+            known = None if run.is_complete else self.read(time_limit=0.0)
             if known is not None and known.has_all_of(run):
                 return
             text, files = run.basis.text, run.files.states
-            header = _Header(_FORMAT, text, run.is_complete, run.is_interrupted, run.status, files)
+            header = _Header(
+                _FORMAT,
+                text,
+                run.is_complete,
+                run.is_interrupted,
+                run.time_limit,
+                run.status,
+                files,
+            )
             packed = _pack_results(header, run.results.list_events(forecasts=self.has_forecasts))
             if packed is None:
                 return

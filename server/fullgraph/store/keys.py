@@ -45,7 +45,7 @@ def request_key(
         files=False,
         nice=0,
         calls=False,
-        # Results are not stored if a time limit left out functions, so the key omits the limit.
+        # The limit is stored with the results, so that a run with more time reuses the others.
         limits=dataclasses.replace(request.limits, file_seconds=0.0, stretch=1.0),
         # The texts of open files are left out, because results that depend on them are not stored.
         open_files=(),

@@ -109,6 +109,9 @@ class StoredRun:
     is_interrupted: bool = False
     """True if the run was interrupted, so that findings of its targets may be missing. The results
     are only shown until the next run."""
+    time_limit: float = 0.0
+    """Time limit in seconds for the file, if targets without complete results reached this limit or
+    the limit of a trace; else 0."""
 
     def differs_in_text_only(self, now: TraceBasis) -> bool:
         """Whether the inputs ``now`` differ from the inputs of this run at most in the text."""
@@ -120,7 +123,15 @@ class StoredRun:
         ones.
         """
         known = not self.results.names or self.files.reads is not None
-        return known and self.results.is_settled and self.files.is_lasting
+        is_valid = self.results.is_settled or self.time_limit > 0
+        return known and is_valid and self.files.is_lasting
+
+    def drop_over_limit(self) -> StoredRun:
+        """Return this run without the targets that reached a time limit."""
+        if not self.time_limit:
+            return self
+        results = self.results.without_unsettled()
+        return dataclasses.replace(self, results=results, is_complete=False, time_limit=0.0)
 
     def has_all_of(self, run: StoredRun) -> bool:
         """Return whether ``run``, an interrupted run, has the same text as this run and no
