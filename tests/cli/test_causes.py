@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from tests.cli.conftest import CommandLine, on, script
 from fullgraph.domain.causes import group_by_cause, rank_by_cost
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render.breaks import cause_words, cost_clause, cost_page
+from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph_engine.protocol import (
     BreakCause,
     BreakCost,
     Finding,
     FindingFound,
+    Frame,
     GraphCut,
     TargetDone,
     TargetReport,
@@ -58,6 +62,21 @@ def test_what_has_a_cause_of_its_own_stands_for_it() -> None:
 
 def test_what_has_no_causes_stays_by_itself() -> None:
     assert firsts(item(1), item(2), item(3, PRINT)) == [(1, []), (2, []), (3, [])]
+
+
+def failure(line: int, path: str, raised: int, words: str = "KeyError: 'a'") -> FileFinding:
+    frames = (Frame("/p/m.py", "forward", line), Frame(path, "find", raised))
+    finding = Finding("trace/eager-error", f"The code raises here: {words}", on(line, 0, 4))
+    return FileFinding(replace(finding, stack=frames), Severity.ERROR, ("Net",), "")
+
+
+def test_exceptions_from_one_line_have_the_same_cause() -> None:
+    same = [failure(1, "/p/o.py", 9), failure(2, "/p/o.py", 9)]
+    others = [failure(3, "/p/o.py", 8), failure(4, "/p/q.py", 9), failure(5, "/p/o.py", 9, "E")]
+    assert firsts(*same, *others) == [(1, [2]), (3, []), (4, []), (5, [])]
+    found = group_by_cause(same)[0]
+    place = FindingFile("m.py", "/p/m.py", TextPositions("x = 1\n" * 9))
+    assert "= also: the same exception is raised at 3:1" in finding_text(found, place)
 
 
 COSTS = [

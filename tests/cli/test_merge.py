@@ -134,6 +134,6 @@ def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
 
 def test_a_finding_without_hints_gets_the_next_step_of_its_code() -> None:
     (item,) = merge_findings([change(code="trace/timeout")], Settings())
-    assert item.finding.hints == ("Make the probe smaller, or raise the setting `timeout`.",)
+    assert item.finding.hints == ("Use smaller example inputs, or raise the setting `timeout`.",)
     (item,) = merge_findings([change(code="trace/timeout", hints=("Wait.",))], Settings())
     assert item.finding.hints == ("Wait.",)

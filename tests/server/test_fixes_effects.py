@@ -144,7 +144,7 @@ def test_what_is_lost_is_told() -> None:
     source = "def f(self, x):\n    «print(self.norm(x), x.sum(), len(x))»\n    return x\n"
     (candidate,) = tried(IMPORTS + source, ITEM)["not-when-compiling"]
     assert candidate.gives_up == (
-        "Compiled code leaves out this output. It does not call `self.norm` for this purpose."
+        "Compiled code leaves out this output. It does not make its calls of `self.norm`."
     )
     assert not candidate.preserves
 

@@ -255,7 +255,7 @@ async def test_hover_over_an_expression_and_a_local(opened: Any) -> None:
     assert words.startswith("**Seen in the last trace**\n\n`y.cos()` : `f32[b]`")
     code, words = await over("k", " = n * 2")
     assert code == "k"
-    assert "`k` = `32` (constant: guarded as `n`)" in words
+    assert "`k` = `32` (constant: a guard on `n` fixes it)" in words
     assert await editor.hover(uri, "class N", "et") is None
 
 

@@ -283,7 +283,7 @@ def test_a_parameter_that_there_is_not_has_no_page() -> None:
 def test_items_that_may_be_given_one_by_one() -> None:
     shown = parameter("Tensor.view", "size")
     assert shown is not None and shown.signatures == ("*size: int",)
-    assert "Its items can be passed as separate arguments." in shown.remarks
+    assert "Its items can also be passed as separate arguments, without a list." in shown.remarks
     assert VIEW.signatures[1].parameters[0].variadic
 
 
@@ -312,7 +312,8 @@ def test_how_certain_it_is(certainty: Any, receiver: str, remark: str) -> None:
 def test_an_incomplete_index_is_said_to_be_one() -> None:
     shown = page("torch.max", OperatorIndex.from_items(ITEMS, complete=False))
     assert shown.remarks == (
-        "Read from the files of torch; not yet compared with the imported torch.",
+        "These signatures were read from torch's files and not yet compared with the imported "
+        "torch.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Group graph breaks by their cause, and rank them by their cost."""
+"""Group graph breaks and exceptions by their cause, and rank graph breaks by their cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph_engine.protocol import Finding
+
+_EXCEPTION = "trace/eager-error"
 
 
 def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
@@ -20,7 +23,7 @@ def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
     first_of: dict[tuple[Severity, str], int] = {}
     others: dict[int, list[int]] = {}
     for number, item in enumerate(items):
-        causes = [(item.severity, cause.identity) for cause in item.finding.causes]
+        causes = [(item.severity, identity) for identity in _cause_identities(item.finding)]
         if causes and all(cause in first_of for cause in causes):
             others[first_of[causes[0]]].append(number)
             continue
@@ -34,6 +37,18 @@ def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
         for number in numbers:
             items[number] = dataclasses.replace(items[number], same_as=items[first].finding.range)
     return tuple(items)
+
+
+def _cause_identities(finding: Finding) -> list[str]:
+    """Return texts that findings with the same cause have in common.
+
+    The cause of an exception is the line that raised it, which may be in another file, such as a
+    module that all functions of the file call.
+    """
+    if finding.code != _EXCEPTION or not finding.stack:
+        return [cause.identity for cause in finding.causes]
+    raised = finding.stack[-1]
+    return [f"{raised.path}:{raised.line}: {finding.message}"]
 
 
 def rank_by_cost(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:

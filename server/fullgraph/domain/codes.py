@@ -578,9 +578,9 @@ CODES: tuple[Code, ...] = (
         "trace/timeout",
         Severity.ERROR,
         "The trace reached its time limit",
-        "The trace was still at this line when it reached its time limit. Make the probe smaller, "
-        "or raise the setting `timeout`.",
-        "Make the probe smaller, or raise the setting `timeout`.",
+        "The trace was still at this line when it reached its time limit. Use smaller "
+        "example inputs, or raise the setting `timeout`.",
+        "Use smaller example inputs, or raise the setting `timeout`.",
     ),
     Code(
         "trace/crashed",

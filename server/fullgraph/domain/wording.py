@@ -27,12 +27,17 @@ def finding_lines(finding: Finding) -> list[str]:
 
 
 def same_cause_lines(finding: Finding, line: int) -> list[str]:
-    """Return the message to show for a graph break with the same cause as an earlier one.
+    """Return the message to show for a finding with the same cause as an earlier one.
 
-    ``line`` is the zero-based line of the earlier graph break.
+    ``line`` is the zero-based line of the earlier finding.
     """
     words = headline(finding).removeprefix(_BREAK)
     return _fit_lines(f"Same cause as line {line + 1}: {words}")
+
+
+def repeated_words(finding: Finding) -> str:
+    """Return the words before a list of other places with the cause of a finding."""
+    return "the same cause breaks graphs" if finding.causes else "the same exception is raised"
 
 
 def consequence(finding: Finding) -> str:

@@ -208,7 +208,9 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
                 "`# fullgraph: x=f32[8, 16]`.",
             )
         failed = next((report for report in after.reports if report.status != "traced"), None)
-        words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
+        words = after.problem or (failed.error if failed is not None else "")
+        if not words:
+            return Judgment(False, problem="The changed code was not traced to its end.")
         return Judgment(False, problem=f"The trace of the changed code ended early: {words}")
     lines = _unchanged_lines(before.text, after.text)
     kept = set(lines.values())

@@ -13,7 +13,13 @@ from fullgraph.domain.calls import calls_clause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guard_names import other_names
 from fullgraph.domain.phrases import listing
-from fullgraph.domain.wording import consequence, explanation, message_lines, same_cause_lines
+from fullgraph.domain.wording import (
+    consequence,
+    explanation,
+    message_lines,
+    repeated_words,
+    same_cause_lines,
+)
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in, range_json
 from fullgraph.render.breaks import cost_clause
@@ -86,9 +92,9 @@ def result_id(items: Sequence[dict[str, Any]]) -> str:
 
 def _same_cause_places(item: FileFinding) -> Iterator[tuple[Range, str]]:
     if item.same_as is not None:
-        yield item.same_as, "First graph break with this cause"
+        yield item.same_as, "First place with this cause"
     for place in item.also:
-        yield place, "Graph break with the same cause"
+        yield place, "Place with the same cause"
 
 
 def _message_text(item: FileFinding) -> str:
@@ -100,7 +106,8 @@ def _message_text(item: FileFinding) -> str:
     if finding.cost is not None:
         lines.append(f"Cost: {cost_clause(finding.cost)}.")
     if item.also:
-        lines.append(f"The same cause breaks graphs on {_line_words(item.also)}.")
+        repeated = repeated_words(finding)
+        lines.append(f"{repeated[0].upper()}{repeated[1:]} on {_line_words(item.also)}.")
     if clause := calls_clause(finding):
         lines.append(f"Seen {clause}.")
     lines += [f"Also: {name}." for name in other_names(finding)]

@@ -59,7 +59,7 @@ def strip_markdown(markdown: str) -> str:
 def _constant_words(value: ShapeSeen) -> str:
     if value.kind != "constant":
         return ""
-    return f" (constant: guarded as `{value.source}`)" if value.source else " (constant)"
+    return f" (constant: a guard on `{value.source}` fixes it)" if value.source else " (constant)"
 
 
 def _join_details(first: str, details: list[str]) -> str:

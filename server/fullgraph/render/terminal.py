@@ -17,7 +17,7 @@ from fullgraph.domain.notebooks import find_cell_in_file
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
-from fullgraph.domain.wording import consequence, explanation, message_lines
+from fullgraph.domain.wording import consequence, explanation, message_lines, repeated_words
 from fullgraph.render import cells
 from fullgraph.render.breaks import cause_words, cost_clause
 from fullgraph.render.checked import CheckedFile, CheckResults, LeftOut
@@ -165,7 +165,7 @@ def _finding_lines(item: FileFinding, place: FindingFile, paint: Paint) -> Itera
         shown = [
             f"{other.start.line + 1}:{place.text.column(other.start) + 1}" for other in item.also
         ]
-        yield from notes.named_note("also", f"the same cause breaks graphs at {listing(shown)}")
+        yield from notes.named_note("also", f"{repeated_words(finding)} at {listing(shown)}")
     if finding.cost is not None:
         yield from notes.named_note("cost", cost_clause(finding.cost))
     for fix in _shown_fixes(finding):
@@ -312,7 +312,7 @@ def _cause_lines(file: CheckedFile, place: FindingFile) -> Iterator[str]:
     """Yield lines about the causes that several findings share, and about the most expensive graph
     breaks."""
     for item in file.findings:
-        if item.also:
+        if item.also and item.finding.causes:
             words = listing(
                 cause_words(cause, item.finding.range.start.line, place.display_path)
                 for cause in item.finding.causes

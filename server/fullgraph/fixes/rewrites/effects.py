@@ -105,7 +105,7 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
     if slice_.attributes:
         gives_up += f" It does not set {', '.join(slice_.attributes)}."
     if slice_.calls:
-        gives_up += f" It does not call {', '.join(dict.fromkeys(slice_.calls))} for this purpose."
+        gives_up += f" It does not make its calls of {', '.join(dict.fromkeys(slice_.calls))}."
     verb = "Print only" if what == ["this output"] else "Execute this only"
     yield Candidate(
         "not-when-compiling",

@@ -21,7 +21,9 @@ from fullgraph.render.operators.page import CalledOverload, OperatorPage, PageSe
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."
-_INCOMPLETE = "Read from the files of torch; not yet compared with the imported torch."
+_INCOMPLETE = (
+    "These signatures were read from torch's files and not yet compared with the imported torch."
+)
 
 
 def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> OperatorPage | None:
@@ -286,7 +288,7 @@ def _signature_numbers(
 def _parameter_rules(parameter: Parameter) -> Iterator[str]:
     """Yield sentences about values of a parameter that its declaration does not show."""
     if parameter.variadic:
-        yield "Its items can be passed as separate arguments."
+        yield "Its items can also be passed as separate arguments, without a list."
     elif parameter.size == 1:
         yield "A single number is read as a list with one item."
     elif parameter.size:
