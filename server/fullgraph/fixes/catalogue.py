@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.outcomes import Refused
 from fullgraph.fixes.rewrites import (
     autograd,
     branches,
@@ -35,7 +36,7 @@ from fullgraph.fixes.rewrites import (
     ternaries,
     varying_values,
 )
-from fullgraph.fixes.site import Site, Text
+from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
@@ -125,3 +126,21 @@ def candidates(
             if candidate.text != text.text:
                 found.setdefault(candidate.text, candidate)
     return tuple(found.values())
+
+
+def candidates_in(text: str, finding: Finding) -> tuple[Candidate, ...]:
+    """Return the candidates for a finding in source code; empty if LibCST cannot parse it."""
+    try:
+        return candidates(Text(text), finding)
+    except Unparsable:
+        return ()
+
+
+def continue_refused(refused: Refused) -> tuple[Candidate, ...]:
+    """Return candidates that continue a refused rewrite which replaced the finding by a new one.
+    Each also fixes the new finding.
+    """
+    if refused.instead is None:
+        return ()
+    made = candidates_in(refused.candidate.text, refused.instead)
+    return tuple(refused.candidate.then(one) for one in made if not one.suggestion)

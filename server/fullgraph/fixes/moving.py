@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import apply_edits
 from fullgraph.fixes.verification import Fix
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.text_maps import AppliedEdit
-from fullgraph_engine.protocol import Finding, Position, Range, count_equal_ends
+from fullgraph_engine.protocol import Finding, Position, Range, TextEdit, count_equal_ends
+
+_T = TypeVar("_T", Finding, TextEdit)
 
 
 def changed_lines(before: str, after: str) -> AppliedEdit:
@@ -20,16 +24,15 @@ def changed_lines(before: str, after: str) -> AppliedEdit:
     return AppliedEdit(Position(first, 0), *ends)
 
 
-def move_place(place: Range, edit: AppliedEdit) -> Range | None:
-    """Return the range in the later text that corresponds to ``place``, a range in the earlier
-    text.
+def move_range(range_: Range, edit: AppliedEdit) -> Range | None:
+    """Return the range in the later text that corresponds to a range in the earlier text.
 
     ``edit`` is the difference between the texts. None if it changed the lines of the range.
     """
-    if place.end <= edit.start:  # an insertion right after the range does not move it
-        return place
+    if range_.end <= edit.start:  # an insertion right after the range does not move it
+        return range_
     try:
-        return edit.move_range(place)
+        return edit.move_range(range_)
     except LineLost:
         return None
 
@@ -39,19 +42,16 @@ def move_fix(fix: Fix, changed: AppliedEdit, text: str) -> Fix | None:
 
     The caller must know that the traces of the fixed functions would still give the same results.
     """
-    edits = []
-    for edit in fix.edits:
-        place = move_place(edit.range, changed)
-        if place is None:
-            return None
-        edits.append(dataclasses.replace(edit, range=place))
-    findings: list[Finding] = []
-    for finding in fix.findings:
-        place = move_place(finding.range, changed)
-        if place is None:
-            return None
-        findings.append(dataclasses.replace(finding, range=place))
+    edits, findings = _move_all(fix.edits, changed), _move_all(fix.findings, changed)
+    if len(edits) < len(fix.edits) or len(findings) < len(fix.findings):
+        return None
     candidate = dataclasses.replace(fix.candidate, text=apply_edits(text, edits))
-    return dataclasses.replace(
-        fix, candidate=candidate, edits=tuple(edits), findings=tuple(findings)
+    return dataclasses.replace(fix, candidate=candidate, edits=edits, findings=findings)
+
+
+def _move_all(ranged: Iterable[_T], changed: AppliedEdit) -> tuple[_T, ...]:
+    return tuple(
+        dataclasses.replace(one, range=range_)
+        for one in ranged
+        if (range_ := move_range(one.range, changed)) is not None
     )

@@ -77,11 +77,6 @@ def compare_values(
     return Compared(0, "same", exact)
 
 
-def _paths_of_numbers(values: Sequence[ObservedValue]) -> set[str]:
-    """Return the paths of tensors and numbers, without the paths of containers."""
-    return {one.path for one in values if one.digest}
-
-
 def _call_of(value: ObservedValue) -> str:
     """Return the part of a value's path that names the call, as in ``result 2 of Net[0]``."""
     return value.path.partition("[")[0]

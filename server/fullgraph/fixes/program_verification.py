@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
-from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.catalogue import candidates_in, continue_refused
 from fullgraph.fixes.outcomes import (
     CompileTimes,
     Fix,
@@ -28,7 +28,6 @@ from fullgraph.fixes.outcomes import (
     slow_words,
 )
 from fullgraph.fixes.program_values import compare_values
-from fullgraph.fixes.site import Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, is_serious, same
 from fullgraph.results import Results
@@ -104,7 +103,7 @@ class ProgramVerifier:
         """
         began = time.monotonic()
         with self._times.measure("candidates"):
-            made = await asyncio.to_thread(_make_candidates, self._request.text, finding)
+            made = await asyncio.to_thread(candidates_in, self._request.text, finding)
         if not made:
             return Search(problem=_NO_REWRITE)
         before = await self._run_original(finding)
@@ -123,7 +122,7 @@ class ProgramVerifier:
             one, after = await self._try_candidate(candidate, finding, before)
             if isinstance(one, Refused):
                 refused.append(one)
-                further = await asyncio.to_thread(_continue_refused, one)
+                further = await asyncio.to_thread(continue_refused, one)
                 left += [each for each in further if each.text not in seen]
                 seen.update(each.text for each in further)
                 continue
@@ -147,7 +146,7 @@ class ProgramVerifier:
             made = {
                 one.text: current.candidate.then(one)
                 for other in others[:_MOST_OTHERS]
-                for one in await asyncio.to_thread(_make_candidates, current.candidate.text, other)
+                for one in await asyncio.to_thread(candidates_in, current.candidate.text, other)
                 if not one.suggestion
             }
             candidates = list(made.values())
@@ -163,7 +162,7 @@ class ProgramVerifier:
                     current, run = one, further
                     break
                 if isinstance(one, Refused) and candidate.text in made:
-                    continued = await asyncio.to_thread(_continue_refused, one)
+                    continued = await asyncio.to_thread(continue_refused, one)
                     candidates[:0] = continued[:_MOST_CONTINUED]
             else:
                 return fix
@@ -281,23 +280,6 @@ def _instead(judgment: Judgment, after: _Run) -> Finding | None:
         # Another reason recompiles as often.
         return next(iter(_recompiles_in(after)), None)
     return judgment.instead
-
-
-def _make_candidates(text: str, finding: Finding) -> tuple[Candidate, ...]:
-    try:
-        return candidates(Text(text), finding)
-    except Unparsable:
-        return ()
-
-
-def _continue_refused(refused: Refused) -> tuple[Candidate, ...]:
-    """Return candidates that continue a refused rewrite which replaced the finding by a new one.
-    Each also fixes the new finding.
-    """
-    if refused.instead is None:
-        return ()
-    made = _make_candidates(refused.candidate.text, refused.instead)
-    return tuple(refused.candidate.then(one) for one in made if not one.suggestion)
 
 
 def _cause(finding: Finding) -> tuple[str, str]:

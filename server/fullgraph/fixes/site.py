@@ -85,6 +85,11 @@ class Text:
             yield above
             above = self.parent(above)
 
+    def top_level(self, node: cst.CSTNode) -> Any:
+        """Return the module-level statement that a node is in, or is itself."""
+        above = (node, *self.ancestors(node))
+        return next(one for one in above if self.parent(one) is self.module)
+
     def around(self, node: cst.CSTNode, kinds: _Kinds) -> Any:
         """Return the nearest ancestor of a node with one of the given classes; None without one."""
         return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)

@@ -19,7 +19,7 @@ import libcst as cst
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
-from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.catalogue import candidates, continue_refused
 from fullgraph.fixes.outcomes import CompileTimes, is_faster, slow_words
 from fullgraph.fixes.outcomes import Fix as Fix
 from fullgraph.fixes.outcomes import Grade as Grade
@@ -254,7 +254,7 @@ class Verifier:
             if any(fix.grade != "suggestion" for fix in found):
                 break
             if step < _MOST_STEPS - 1:
-                made = await asyncio.to_thread(_continue_refused, tried)
+                made = await asyncio.to_thread(_continue_all, tried)
             else:
                 made = tuple(suggestions)
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
@@ -760,22 +760,11 @@ def _is_settled(fix: Fix) -> bool:
     return fix.grade != "suggestion" and not fix.pins
 
 
-def _continue_refused(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
-    """Return further candidates for refused rewrites that only replace the graph break by another
-    one.
-
-    Each combines a refused rewrite with a rewrite for the new graph break.
-    """
-    further: list[Candidate] = []
+def _continue_all(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
+    """Return the candidates that continue refused rewrites, except suggestions, each text once."""
     # The only fault of an operator without a fake kernel is the missing kernel.
-    for one in sorted(refused, key=_brings_break):
-        if one.instead is None or one.candidate.suggestion:
-            continue
-        try:
-            made = candidates(Text(one.candidate.text), one.instead)
-        except Unparsable:
-            continue
-        further += [one.candidate.then(each) for each in made if not each.suggestion]
+    ordered = (one for one in sorted(refused, key=_brings_break) if not one.candidate.suggestion)
+    further = (each for one in ordered for each in continue_refused(one))
     return tuple({each.text: each for each in further}.values())
 
 

@@ -549,7 +549,7 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
     A fix of a finding in ``items`` (of the later text) is copied if its functions and lines are
     unchanged.
     """
-    from fullgraph.fixes.moving import changed_lines, move_fix, move_place
+    from fullgraph.fixes.moving import changed_lines, move_fix, move_range
 
     unaffected = _unaffected_targets(before, now)
     changed = changed_lines(before.text, now.text)
@@ -558,7 +558,7 @@ def _move_fixes(before: _FixAttempt, now: _FixAttempt, items: Collection[FileFin
         if found is None or place is None or not unaffected.issuperset(item.targets):
             continue
         moved = [one for fix in found if (one := move_fix(fix, changed, now.text)) is not None]
-        if len(moved) == len(found) and move_place(place, changed) == item.finding.range:
+        if len(moved) == len(found) and move_range(place, changed) == item.finding.range:
             now.add_fixes(item, tuple(moved), before.reasons.get(item.id, ""))
     together = before.together
     if together is not None and now.fixes.keys() == before.fixes.keys():

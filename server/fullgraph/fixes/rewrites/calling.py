@@ -15,7 +15,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
 from fullgraph.fixes.rewrites.if_conversion import statements_of
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_read
+from fullgraph.fixes.rewrites.names import code_of, descendants, named_parameters, names_read
 from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax, callee, reads
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -303,7 +303,7 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
         value = call.arguments.get(name)
         if default is None or value is None or not isinstance(value, cst.Name):
             continue
-        needed = names_read(default).keys() & _parameter_names(function)
+        needed = names_read(default).keys() & {*named_parameters(function)}
         given = {one: call.arguments.get(one) for one in needed}
         if not all(isinstance(one, cst.Name) for one in given.values()):
             continue
@@ -338,9 +338,3 @@ def _default_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression |
         if code_of(small.targets[0].target) == name:
             return small.value
     return None
-
-
-def _parameter_names(function: cst.FunctionDef) -> set[str]:
-    params = function.params
-    given = (*params.posonly_params, *params.params, *params.kwonly_params)
-    return {one.name.value for one in given}

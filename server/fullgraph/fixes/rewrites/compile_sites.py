@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.names import code_of, named_parameters
 from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted_name
 from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
@@ -153,9 +153,7 @@ def _parameters(syntax: Syntax, function: str) -> list[str] | None:
         defined = [one for one in defined if one is syntax.site.function]
     if len(defined) != 1:
         return None
-    params = cst.ensure_type(defined[0], cst.FunctionDef).params
-    given = (*params.posonly_params, *params.params, *params.kwonly_params)
-    return [one.name.value for one in given]
+    return named_parameters(cst.ensure_type(defined[0], cst.FunctionDef))
 
 
 def _compiling(syntax: Syntax) -> Iterator[cst.Call]:

@@ -572,7 +572,7 @@ def _as_operator(
     operator changes in place. With ``of_arrays``, ``eager`` gets and returns NumPy arrays.
     """
     site, (node, changed) = syntax.site, change
-    top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
+    top = syntax.text.top_level(node)
     tensor = syntax.spelled("torch.Tensor")
     given = ", ".join(
         f"{one}.numpy()" if of_arrays and kind == tensor else one for one, kind in parameters

@@ -19,7 +19,7 @@ from fullgraph.fixes.rewrites.syntax import (
     import_name,
     names_in,
 )
-from fullgraph.fixes.site import Replacing, Site
+from fullgraph.fixes.site import Change, Replacing, Site
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -222,17 +222,31 @@ def in_function(
 
     The code ``definition`` is added before the module-level statement around the expressions.
     """
+    top = syntax.text.top_level(changes[0][0])
+    parsed = [(part, syntax.expression(code)) for part, code in changes]
+    return insert_definitions(syntax, top, definition, parsed)
+
+
+def insert_definitions(
+    syntax: Syntax,
+    top: cst.CSTNode,
+    definitions: str,
+    changes: Sequence[tuple[cst.CSTNode, Change]],
+    *,
+    blank_first: bool = False,
+) -> str:
+    """Return the text with ``changes`` of the module-level statement ``top``, and definitions
+    before it.
+
+    The first definition gets the blank lines of the statement, or two with ``blank_first``.
+    """
     site = syntax.site
-    ancestors = syntax.text.ancestors(changes[0][0])
-    top = next((one for one in ancestors if one in site.module.body), None)
-    if top is None:
-        return None
     leading = [one for one in getattr(top, "leading_lines", ()) if not one.comment]
     made: list[cst.CSTNode] = []
-    for one in cst.parse_module(definition, site.module.config_for_parsing).body:
+    for one in cst.parse_module(definitions, site.module.config_for_parsing).body:
         assert isinstance(one, (cst.FunctionDef, cst.SimpleStatementLine))
-        made.append(one.with_changes(leading_lines=BLANK if made else leading))
-    rest = top.visit(Replacing([(part, syntax.expression(code)) for part, code in changes]))
+        made.append(one.with_changes(leading_lines=BLANK if made or blank_first else leading))
+    rest = top.visit(Replacing(changes))
     assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     comments = [one for one in rest.leading_lines if one.comment]
     rest = rest.with_changes(leading_lines=[*BLANK, *comments])

@@ -12,7 +12,12 @@ import libcst as cst
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compile_expressions
 from fullgraph.fixes.rewrites.disable import BLANK, free_name
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    local_names,
+    names_bound,
+    names_read,
+)
 from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Replacing, Site
@@ -46,15 +51,11 @@ def _backend_to_module(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
     """
     backends = [one.value for one in call.args if one.keyword and one.keyword.value == "backend"]
     functions = [one for one in syntax.text.ancestors(call) if isinstance(one, cst.FunctionDef)]
-    top = next((one for one in syntax.text.ancestors(call) if one in syntax.module.body), None)
+    top = syntax.text.top_level(call)
     if not functions or len(backends) != 1 or not isinstance(backends[0], (cst.Call, cst.Lambda)):
         return
-    local: set[str] = set()
-    for function in functions:
-        params = (one for one in descendants(function.params) if isinstance(one, cst.Param))
-        local |= {one.name.value for one in params} | set(names_bound(function.body))
     read = set(names_read(backends[0])) - set(names_bound(backends[0]))
-    if read & local or not isinstance(top, (cst.FunctionDef, cst.ClassDef)):
+    if read & local_names(*functions) or not isinstance(top, (cst.FunctionDef, cst.ClassDef)):
         return
     name = free_name(syntax.site, cst.Name("backend"), "_made_")
     line = cst.SimpleStatementLine(
@@ -148,10 +149,7 @@ def _to_module(syntax: Syntax, call: cst.Call) -> Iterator[Candidate]:
     outer = functions[-1]
     if syntax.text.parent(outer) is not syntax.module:
         return
-    params = outer.params
-    given = (*params.posonly_params, *params.params, *params.kwonly_params)
-    local = {one.name.value for one in given} | set(names_bound(outer.body))
-    if _free_names(call) & local or not call.args:
+    if _free_names(call) & local_names(outer) or not call.args:
         return
     named = code_of(call.args[0].value).rpartition(".")[2]
     name = f"_compiled_{named}" if named.isidentifier() else "_compiled"

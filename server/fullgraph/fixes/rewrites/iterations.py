@@ -12,19 +12,19 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_function, guard_of
-from fullgraph.fixes.rewrites.disable import free_name
+from fullgraph.fixes.rewrites.disable import free_name, insert_definitions
 from fullgraph.fixes.rewrites.if_conversion import statements_of
 from fullgraph.fixes.rewrites.left_out import (
     SOURCE,
     comparing_dynamic,
-    local_names,
-    put_before,
+    variables_around,
 )
 from fullgraph.fixes.rewrites.names import (
     code_of,
     descendants,
     names_bound,
     names_read,
+    names_read_first,
     variables_in,
 )
 from fullgraph.fixes.rewrites.syntax import Syntax
@@ -78,10 +78,7 @@ def _move_loop(
     With ``iteration``, the assignments of the loop's body become a function as well, which Dynamo
     compiles. Without, Dynamo compiles the functions that the body calls.
     """
-    site, local = syntax.site, local_names(syntax, function)
-    top = next((one for one in syntax.text.ancestors(loop) if one in site.module.body), None)
-    if top is None:
-        return None
+    site, local = syntax.site, variables_around(syntax, function)
     body: list[cst.BaseStatement] = [*statements_of(loop.body)]
     definitions: list[str] = []
     if iteration:
@@ -89,8 +86,9 @@ def _move_loop(
         if split is None:
             return None
         body, definitions = split
-    after = _code_after(function, loop)
-    before = {name for one in _code_before(function, loop) for name in names_bound(one)}
+    lines = [*statements_of(function.body)]
+    at = lines.index(loop)
+    before, after = names_bound(*lines[:at]).keys(), lines[at + 1 :]
     kept: list[cst.BaseStatement] = [
         loop.with_changes(body=cst.IndentedBlock(body), leading_lines=())
     ]
@@ -102,7 +100,7 @@ def _move_loop(
     returned = [name for name in bound if name in names_read(*after) and not moves_rest]
     read = dict.fromkeys(name for one in kept for name in variables_in(one))
     given = [name for name in read if name in local]
-    known = before | _parameters(function) | (local - set(names_bound(function.body)))
+    known = before | names_bound(function.params).keys() | (local - set(names_bound(function.body)))
     given = [name for name in given if name in known]
     name = free_name(site, cst.Name("loop"), "_run_")
     call = f"{name}({', '.join(given)})"
@@ -119,7 +117,8 @@ def _move_loop(
     line = line.with_changes(leading_lines=loop.leading_lines)
     gone: list[tuple[cst.CSTNode, Change]] = [(one, cst.RemoveFromParent()) for one in after]
     changes: list[tuple[cst.CSTNode, Change]] = [(loop, line), *(gone if moves_rest else [])]
-    return put_before(syntax, top, definitions, changes), name
+    top = syntax.text.top_level(loop)
+    return insert_definitions(syntax, top, "".join(definitions), changes, blank_first=True), name
 
 
 def _containers(loop: cst.For) -> set[str]:
@@ -130,19 +129,6 @@ def _containers(loop: cst.For) -> set[str]:
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
             found |= {code_of(call.func.value)}
     return found
-
-
-def _parameters(function: cst.FunctionDef) -> set[str]:
-    return {one.name.value for one in descendants(function.params) if isinstance(one, cst.Param)}
-
-
-def _code_before(function: cst.FunctionDef, loop: cst.For) -> Sequence[cst.BaseStatement]:
-    return [*itertools.takewhile(lambda one: one is not loop, statements_of(function.body))]
-
-
-def _code_after(function: cst.FunctionDef, loop: cst.For) -> Sequence[cst.BaseStatement]:
-    found = itertools.dropwhile(lambda one: one is not loop, statements_of(function.body))
-    return [*found][1:]
 
 
 def _split_iteration(
@@ -182,7 +168,7 @@ def _split_iteration(
         code = "".join(f"    {code_of(one).strip()}\n" for one in replaced)
         bound = [one for one in names_bound(*lines) if one.isidentifier()]
         inside = {name for one in replaced for name in variables_in(one)}
-        early = _read_first(lines)
+        early = names_read_first(*lines)
         given = {one: one for one in sorted(inside & local) if one not in bound or one in early}
         given |= {name: code for code, name in names.items()}
         name = free_name(syntax.site, cst.Name("iteration"), "_run_")
@@ -192,16 +178,6 @@ def _split_iteration(
         call = f"{', '.join(bound)} = {name}({', '.join(given.values())})"
         new.append(cst.parse_statement(call))
     return (new, definitions) if definitions else None
-
-
-def _read_first(lines: Sequence[cst.BaseStatement]) -> set[str]:
-    """Return the variables that statements read before they bind them."""
-    found: set[str] = set()
-    bound: set[str] = set()
-    for line in lines:
-        found |= set(names_read(line)) - bound
-        bound |= set(names_bound(line))
-    return found
 
 
 def _only_assigns(line: cst.BaseStatement) -> bool:

@@ -14,9 +14,15 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_function, guard_of
-from fullgraph.fixes.rewrites.disable import BLANK, free_name
+from fullgraph.fixes.rewrites.disable import free_name, insert_definitions
 from fullgraph.fixes.rewrites.dynamic import dynamic_changes
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, variables_in
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    descendants,
+    local_names,
+    names_bound,
+    variables_in,
+)
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Replacing, Site, Text, Unparsable
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -178,7 +184,7 @@ def _move(
     changed = part.visit(Replacing(replaced))
     assert isinstance(changed, cst.CSTNode)
     parameters = {name: code_of(old) for old, name in zip(kept, names, strict=True)}
-    local = local_names(syntax, function)
+    local = variables_around(syntax, function)
     own = set(names_bound(changed)) if isinstance(changed, cst.BaseComp) else set()
     for node in descendants(changed):
         if isinstance(node, cst.CompFor):
@@ -207,16 +213,11 @@ def _kept_arguments(part: _Part, reading: set[int]) -> Iterator[cst.BaseExpressi
             yield one
 
 
-def local_names(syntax: Syntax, function: cst.FunctionDef) -> set[str]:
+def variables_around(syntax: Syntax, function: cst.FunctionDef) -> set[str]:
     """Return the variables of a function and of the functions around it."""
-    found: set[str] = set()
-    for around in (function, *syntax.text.ancestors(function)):
-        if isinstance(around, cst.FunctionDef):
-            found |= {
-                one.name.value for one in descendants(around.params) if isinstance(one, cst.Param)
-            }
-            found |= {name for name in names_bound(around.body) if name.isidentifier()}
-    return found
+    around = (function, *syntax.text.ancestors(function))
+    found = local_names(*(one for one in around if isinstance(one, cst.FunctionDef)))
+    return {name for name in found if name.isidentifier()}
 
 
 def _replace_parts(
@@ -225,15 +226,10 @@ def _replace_parts(
     """Return the text in which disabled functions do the work of ``parts``, and
     the names of these functions."""
     site = syntax.site
-    tops = {
-        id(one): one
-        for part in parts
-        for one in syntax.text.ancestors(part)
-        if one in site.module.body
-    }
+    tops = {syntax.text.top_level(part) for part in parts}
     if len(tops) != 1 or len(parts) != len(moved):
         return None
-    (top,) = tops.values()
+    (top,) = tops
     names: dict[tuple[str, tuple[str, ...]], str] = {}
     changes: list[tuple[cst.CSTNode, Change]] = []
     definitions: list[str] = []
@@ -250,26 +246,6 @@ def _replace_parts(
             definitions.append(f"@{syntax.spelled(_DECORATOR)}\n{head}\n    {body}\n")
         call = syntax.expression(f"{names[key]}({', '.join(one.parameters.values())})")
         changes.append((part, cst.Expr(call) if one.is_statement else call))
-    return put_before(syntax, top, definitions, changes), list(names.values())
-
-
-def put_before(
-    syntax: Syntax,
-    top: cst.CSTNode,
-    definitions: Sequence[str],
-    changes: Sequence[tuple[cst.CSTNode, Change]],
-) -> str:
-    """Return the text with ``changes`` of a module-level statement, and functions before it."""
-    site = syntax.site
-    made: list[cst.CSTNode] = []
-    for definition in definitions:
-        (parsed,) = cst.parse_module(definition, site.module.config_for_parsing).body
-        assert isinstance(parsed, cst.FunctionDef)
-        made.append(parsed.with_changes(leading_lines=BLANK))
-    rest = top.visit(Replacing(changes))
-    assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
-    comments = [one for one in rest.leading_lines if one.comment]
-    rest = rest.with_changes(leading_lines=[*BLANK, *comments])
-    return site.replaced(
-        [(top, cst.FlattenSentinel([*made, rest]))], imports=syntax.lacking("torch")
-    )
+    code = "".join(definitions)
+    text = insert_definitions(syntax, top, code, changes, blank_first=True)
+    return text, list(names.values())

@@ -193,12 +193,39 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         pending += reversed(node.children)
 
 
-def variables_in(node: cst.CSTNode) -> Iterator[str]:
-    """Yield the variables that code mentions, without names of attributes and keywords."""
+def variable_nodes(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield the nodes that mention variables, without names of attributes and keywords."""
     if isinstance(node, cst.Name):
-        yield node.value
+        yield node
     elif isinstance(node, (cst.Attribute, cst.Arg)):
-        yield from variables_in(node.value)
+        yield from variable_nodes(node.value)
     else:
         for child in node.children:
-            yield from variables_in(child)
+            yield from variable_nodes(child)
+
+
+def variables_in(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the variables that code mentions, without names of attributes and keywords."""
+    return (one.value for one in variable_nodes(node))
+
+
+def names_read_first(*nodes: cst.CSTNode) -> set[str]:
+    """Return the names that statements read before one of them binds them."""
+    found: set[str] = set()
+    bound: set[str] = set()
+    for node in nodes:
+        found |= names_read(node).keys() - bound
+        bound |= names_bound(node).keys()
+    return found
+
+
+def named_parameters(function: cst.FunctionDef) -> list[str]:
+    """Return the parameters of a function without ``*args`` and ``**kwargs``."""
+    params = function.params
+    given = (*params.posonly_params, *params.params, *params.kwonly_params)
+    return [one.name.value for one in given]
+
+
+def local_names(*functions: cst.FunctionDef) -> set[str]:
+    """Return the parameters of functions, and what their code binds."""
+    return {name for one in functions for name in names_bound(one.params, one.body)}

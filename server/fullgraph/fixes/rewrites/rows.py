@@ -15,11 +15,18 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.constants import Size
 from fullgraph.fixes.rewrites.if_conversion import Statement, add_comments, block, statements_of
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    descendants,
+    names_bound,
+    names_read_first,
+    walk,
+)
 from fullgraph.fixes.rewrites.syntax import names_in, reads
 from fullgraph.fixes.site import Change, Replacing, Site
 
 _Changes = Sequence[tuple[cst.CSTNode, Change]]
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await)
 
 
@@ -357,12 +364,7 @@ def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]
     bound = set(names_bound(*body))
     if not all(name.isidentifier() for name in bound):
         return False
-    read: set[str] = set()
-    known: set[str] = set()
-    for one in body:
-        read |= set(names_read(one)) - known
-        known |= set(names_bound(one))
-    return not read & bound and all(
+    return not names_read_first(*body) & bound and all(
         len(reads(function.body, name)) == len(reads(loop, name)) for name in bound
     )
 
@@ -379,14 +381,16 @@ def _as_function(
     if not steps:
         return [], f"lambda {', '.join(mapped.names)}: {result}"
     name = _fresh_name(function, "of_row")
-    made = cst.parse_statement(f"def {name}({', '.join(mapped.names)}):\n    return {result}\n")
+    return [_define_function(name, mapped.names, steps, result)], name
+
+
+def _define_function(
+    name: str, parameters: Sequence[str], steps: Sequence[cst.CSTNode], result: str
+) -> cst.FunctionDef:
+    made = cst.parse_statement(f"def {name}({', '.join(parameters)}):\n    return {result}\n")
     assert isinstance(made, cst.FunctionDef)
-    body = [
-        one
-        for one in steps
-        if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    ]
-    return [made.with_changes(body=block([*body, *statements_of(made.body)]))], name
+    body = [one for one in steps if isinstance(one, _STATEMENTS)]
+    return made.with_changes(body=block([*body, *statements_of(made.body)]))
 
 
 def _fresh_name(function: cst.FunctionDef, name: str) -> str:
@@ -396,9 +400,7 @@ def _fresh_name(function: cst.FunctionDef, name: str) -> str:
 
 
 def _in_place(loop: cst.For, new: Sequence[cst.CSTNode]) -> cst.FlattenSentinel[cst.CSTNode]:
-    first, *rest = (
-        one for one in new if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    )
+    first, *rest = (one for one in new if isinstance(one, _STATEMENTS))
     return cst.FlattenSentinel([add_comments(first, loop.leading_lines), *rest])
 
 
@@ -498,11 +500,7 @@ def _by_scan(
         return
     if not all(name.isidentifier() for name in bound):
         return
-    read: dict[str, None] = {}
-    known: set[str] = set()
-    for one in body:
-        read |= {name: None for name in names_read(one) if name not in known}
-        known |= set(names_bound(one))
+    read = names_read_first(*body)
     carried = [name for name in bound if name in read]
     others = [name for name in bound if name not in read]
     inside = [len(reads(function.body, name)) == len(reads(loop, name)) for name in others]
@@ -520,17 +518,8 @@ def _by_scan(
         state if len(carried) == 1 else "carried",
         given if len(mapped.names) == 1 else "rows",
     )
-    made = cst.parse_statement(
-        f"def {name}({', '.join(params)}):\n    return {state}, {carried[0]}.clone()\n"
-    )
-    assert isinstance(made, cst.FunctionDef)
-    nodes = [
-        one
-        for one in steps
-        if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    ]
     inner = [cst.parse_statement(line) for line in first]
-    made = made.with_changes(body=block([*inner, *nodes, *statements_of(made.body)]))
+    made = _define_function(name, params, [*inner, *steps], f"{state}, {carried[0]}.clone()")
     scan = "torch._higher_order_ops.scan"
     dim = f", dim={mapped.axes[0]}" if mapped.axes[0] else ""
     call = cst.parse_statement(f"{state}, _ = {scan}({name}, {state}, {sources}{dim})\n")

@@ -12,7 +12,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import operand
 from fullgraph.fixes.rewrites.constants import SIZE, Size, constants
-from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.names import code_of, descendants, named_parameters
 from fullgraph.fixes.rewrites.numpy_numbers import OF_MATH
 from fullgraph.fixes.rewrites.rows import rows
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
@@ -40,7 +40,7 @@ def sizes(site: Site) -> Iterator[Candidate]:
         return
     if _is_of_number(site, function):
         yield from _rewrite_functions(site)
-    if size is None or not _is_parameter(function, size.name):
+    if size is None or size.name not in named_parameters(function):
         return
     yield from rows(site, function, size)
     yield from _rewrite_filled(site, function)
@@ -73,14 +73,7 @@ def _is_of_number(site: Site, function: cst.FunctionDef) -> bool:
     """Whether the finding says that each new value of a number argument recompiles the function."""
     evidence = site.finding.evidence
     changed = evidence.changed if isinstance(evidence, ForecastEvidence) else ()
-    return any(name.isidentifier() and _is_parameter(function, name) for name in changed)
-
-
-def _is_parameter(function: cst.FunctionDef, name: str) -> bool:
-    """Whether a name is a parameter of the function, even if the function assigns it again."""
-    params = function.params
-    given = (*params.posonly_params, *params.params, *params.kwonly_params)
-    return any(param.name.value == name for param in given)
+    return any(name in named_parameters(function) for name in changed)
 
 
 def _candidate(

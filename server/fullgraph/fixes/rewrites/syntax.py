@@ -11,7 +11,7 @@ from typing import Union
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.names import code_of, descendants, variable_nodes
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, SkipEvidence
 
@@ -426,20 +426,7 @@ def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
     Names of attributes and keywords do not count.
     """
-    found: list[cst.Name] = []
-
-    def visit(node: cst.CSTNode) -> None:
-        if isinstance(node, cst.Name):
-            if node.value == name:
-                found.append(node)
-        elif isinstance(node, (cst.Attribute, cst.Arg)):
-            visit(node.value)
-        else:
-            for child in node.children:
-                visit(child)
-
-    visit(scope)
-    return found
+    return [one for one in variable_nodes(scope) if one.value == name]
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:
