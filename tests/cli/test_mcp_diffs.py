@@ -7,8 +7,8 @@ import random
 import pytest
 
 from fullgraph.domain.notebooks import join_cells
+from fullgraph.mcp.answers import Refused
 from fullgraph.mcp.diffs import apply_cell_diffs, apply_diff
-from fullgraph.mcp.refusal import Refused
 from fullgraph.render.diffs import file_diff, unified_diff
 
 TEXT = "one\ntwo\n\nfour\nfive\n"

@@ -10,7 +10,7 @@ import pytest
 from fullgraph.domain.codes import Severity
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.text_maps import AppliedEdit
-from fullgraph.lsp.hovers.guards import expression_at
+from fullgraph.lsp.hovers import expression_at
 from fullgraph.render.guards import GuardQuery, answer_text, find_guards, guards_text
 from fullgraph.results.file_results import Results
 from fullgraph.results.guards import GuardsByTarget, ProbeGuards, guard_findings

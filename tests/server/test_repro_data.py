@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.session.repro_data import ReproData, temporary_data_folder
-from fullgraph.session.repro_files import write_repro
+from fullgraph.session.repro_files import ReproData, temporary_data_folder, write_repro
 from fullgraph_engine.protocol.repro import DATA, data_name
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -12,7 +12,7 @@ from fullgraph.render.summary import lens_title, lens_tooltip, target_line
 from fullgraph.results.file_results import Results
 from fullgraph.session.findings import merge_findings
 from fullgraph.session.settings import Settings
-from fullgraph.session.untraced import untraced_findings
+from fullgraph.session.unit_view import untraced_findings
 from fullgraph_engine.protocol import (
     Coverage,
     Finding,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fullgraph.session.warning_log import WarningLog
+from fullgraph.session.engine_pool import WarningLog
 
 PYTHON = "/lib/torch/nn/module.py:12: UserWarning: It is slow.\n  warnings.warn(words)\n"
 TORCH = "W1123 07:33:38.123000 {} torch/_dynamo/variables.py:1] [0/0] Something is odd.\n"

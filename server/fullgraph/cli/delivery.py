@@ -20,8 +20,13 @@ from fullgraph.domain.phrases import listing
 from fullgraph.engines import AnyEngine
 from fullgraph.render.paint import SEVERITY_STYLES, Style
 from fullgraph.render.repro import issue_text, outcome_words
-from fullgraph.session.repro_data import ReproData, temporary_data_folder
-from fullgraph.session.repro_files import ReproUnwritable, WrittenRepro, write_repro
+from fullgraph.session.repro_files import (
+    ReproData,
+    ReproUnwritable,
+    WrittenRepro,
+    temporary_data_folder,
+    write_repro,
+)
 from fullgraph.session.settings import Settings
 
 VERIFIED, UNVERIFIED, UNABLE = 0, 1, 2

@@ -20,8 +20,7 @@ from fullgraph.domain.wording import (
     repeated_words,
     same_cause_lines,
 )
-from fullgraph.lsp.edits import text_edits
-from fullgraph.lsp.places import OtherTexts, range_in, range_json
+from fullgraph.lsp.places import OtherTexts, range_in, range_json, text_edits
 from fullgraph.render.breaks import cost_clause
 from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import AnalysisUnit

@@ -10,10 +10,9 @@ from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.candidate import edits_between
-from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.context import ServerContext
-from fullgraph.lsp.edits import workspace_edit
-from fullgraph.lsp.server_capabilities import EXPLAIN_FIXES, FIX_ALL_KIND
+from fullgraph.lsp.places import workspace_edit
+from fullgraph.lsp.server_capabilities import EXPLAIN_FIXES, FIX_ALL_KIND, is_requested
 from fullgraph.lsp.show_actions import target_at
 from fullgraph.render.fixes import verification_words
 from fullgraph.render.measured import fixes_words, speed_verdict

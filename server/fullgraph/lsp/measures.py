@@ -12,7 +12,7 @@ from fullgraph import fixes
 from fullgraph.fixes.candidate import edits_between
 from fullgraph.lsp.connection import ClientConnection
 from fullgraph.lsp.document_service import short_name
-from fullgraph.lsp.edits import workspace_edit
+from fullgraph.lsp.places import workspace_edit
 from fullgraph.lsp.progress import ClientProgress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import AnalysisUnit

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 
 from fullgraph.domain.positions import Encoding, TextPositions
+from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document, path_of
-from fullgraph_engine.protocol import Range
+from fullgraph_engine.protocol import Range, TextEdit
 
 
 def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.Range:
@@ -81,3 +82,21 @@ class OtherTexts:
         except (OSError, ValueError):
             return None
         return known[1]
+
+
+def text_edits(document: Document, edits: Sequence[TextEdit]) -> list[types.TextEdit]:
+    """Convert edits of an open text to LSP text edits, in the position encoding of its client."""
+    return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in edits]
+
+
+def workspace_edit(
+    client: ClientCapabilities, document: Document, edits: Sequence[TextEdit]
+) -> types.WorkspaceEdit:
+    """Convert edits of the current version of an open text to one LSP workspace edit, which a
+    single undo reverts."""
+    lsp_edits = text_edits(document, edits)
+    if not client.document_changes:
+        return types.WorkspaceEdit(changes={document.uri: lsp_edits})
+    # The version of the text makes the client refuse the edit if the text has changed.
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, lsp_edits)])

@@ -5,7 +5,10 @@ They are plain data, so that they can be sent before the protocol library is loa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from lsprotocol import types
 
 from fullgraph import __version__
 from fullgraph.session.capabilities import ClientCapabilities
@@ -148,3 +151,14 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "capabilities": capabilities,
         "serverInfo": {"name": "fullgraph", "version": __version__},
     }
+
+
+def is_requested(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
+    """Whether a request for code actions includes ``kind``. ``only`` lists the requested kinds;
+    None includes all kinds."""
+    return only is None or any(_includes_kind(requested, kind) for requested in only)
+
+
+def _includes_kind(requested: types.CodeActionKind | str, kind: str) -> bool:
+    name = requested.value if isinstance(requested, types.CodeActionKind) else requested
+    return not name or name == kind or kind.startswith(f"{name}.")

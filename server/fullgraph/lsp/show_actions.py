@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import (
     SHOW_BYTECODE,
@@ -17,6 +16,7 @@ from fullgraph.lsp.server_capabilities import (
     SHOW_KIND,
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
+    is_requested,
 )
 from fullgraph.render.documents import TITLES
 from fullgraph_engine.protocol.documents import DocumentKind

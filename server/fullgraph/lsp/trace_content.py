@@ -13,9 +13,8 @@ from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.reports import ShownReport, reports_by_target
 from fullgraph.domain.shapes import brief_values
 from fullgraph.domain.wording import explanation, message_lines
-from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.fix_actions import describe_result
-from fullgraph.lsp.places import range_in, range_json
+from fullgraph.lsp.places import range_in, range_json, text_edits
 from fullgraph.probes import comment_on, definition_of
 from fullgraph.render.breaks import cost_clause
 from fullgraph.render.summary import probe_inputs, probe_words

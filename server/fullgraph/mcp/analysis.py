@@ -15,9 +15,9 @@ from fullgraph.cli.check_command import CheckJob
 from fullgraph.cli.file_settings import FileSettings
 from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import EngineStatus
+from fullgraph.mcp.answers import Refused
 from fullgraph.mcp.engines import RETRACED, EnginePool, LentEngine
 from fullgraph.mcp.jobs import Jobs, ShowProgress
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject, read_subject
 from fullgraph.render.checked import CheckedFile, CheckResults
 from fullgraph_engine.protocol import Analyze, Status

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class Refused(Exception):
+    """Raised if a tool cannot answer; the message is one sentence with the cause and what to do."""
+
+
 @dataclass(frozen=True)
 class ListedFinding:
     """A finding, such as a graph break. ``also`` are further places with the same cause."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fullgraph.domain import notebooks
-from fullgraph.mcp.refusal import Refused
+from fullgraph.mcp.answers import Refused
 from fullgraph.render.diffs import NO_NEWLINE
 
 _HUNK = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@)?")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fullgraph.mcp.refusal import Refused
+from fullgraph.mcp.answers import Refused
 
 ShowProgress = Callable[[str], None]
 """Function that sends a message about the current work to the client."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from fullgraph.mcp.refusal import Refused
+from fullgraph.mcp.answers import Refused
 
 DEFAULT_BUDGET = 2000
 """Maximum size of an answer in tokens, if the caller does not choose one."""

@@ -24,13 +24,13 @@ from fullgraph.mcp.answers import (
     FixAnswer,
     GraphAnswer,
     OperatorAnswer,
+    Refused,
     ReproAnswer,
     VerifyAnswer,
 )
 from fullgraph.mcp.instructions import INSTRUCTIONS
 from fullgraph.mcp.jobs import PATIENCE, Waiting
 from fullgraph.mcp.paging import DEFAULT_BUDGET, Paging, to_structure
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.tools.check import CheckPart, check, page_check
 from fullgraph.mcp.tools.compare import ComparedSides, compare, page_comparison
 from fullgraph.mcp.tools.explain import explain, explain_only_code

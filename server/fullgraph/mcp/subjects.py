@@ -16,8 +16,8 @@ from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain import notebooks
 from fullgraph.domain.paths import short_path
 from fullgraph.domain.positions import TextPositions, text_hash
+from fullgraph.mcp.answers import Refused
 from fullgraph.mcp.diffs import apply_cell_diffs, apply_diff
-from fullgraph.mcp.refusal import Refused
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol import Position
 

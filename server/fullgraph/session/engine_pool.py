@@ -5,6 +5,7 @@ and the indices of torch's operators that they report.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,6 @@ from fullgraph.engines import (
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.indices import Indices
-from fullgraph.session.warning_log import WarningLog
 from fullgraph_engine.protocol import Allowed, Log
 
 
@@ -187,3 +187,44 @@ class EnginePool:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+_PYTHON = re.compile(r"^\S.*:\d+: \w*Warning: .*$")
+_TORCH = re.compile(r"^W\d{4} [\d:.]+ \d+ (?P<said>.*)$")
+
+MOST_KNOWN = 1000
+"""Maximum number of warnings to remember, so that repetitions are recognized."""
+
+
+class WarningLog:
+    """A filter that removes warnings from output if the same warning was logged before."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def without_known(self, text: str) -> str:
+        """Return output without warnings that were logged before, and without the lines of code
+        printed below them.
+        """
+        kept = []
+        dropping = False
+        for line in text.split("\n"):
+            if (said := _warning_key(line)) is not None:
+                dropping = said in self._known
+                if len(self._known) < MOST_KNOWN:
+                    self._known.add(said)
+            elif not line.startswith("  "):
+                dropping = False
+            if not dropping:
+                kept.append(line)
+        return "\n".join(kept)
+
+
+def _warning_key(line: str) -> str | None:
+    """Return the warning in a line of output, without time and process number; None for lines
+    without a warning.
+    """
+    if _PYTHON.match(line):
+        return line
+    match = _TORCH.match(line)
+    return match["said"] if match else None

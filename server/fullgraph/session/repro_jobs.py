@@ -18,12 +18,13 @@ from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import ReproductionRequest, sentences
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.repro import follow_reproduction, reproduce_request
-from fullgraph.session.repro_data import ReproData, temporary_data_folder
 from fullgraph.session.repro_files import (
+    ReproData,
     ReproUnwritable,
     WrittenRepro,
     folder_of,
     name_of,
+    temporary_data_folder,
     write_repro,
 )
 from fullgraph.session.session import Session

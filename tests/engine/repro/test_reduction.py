@@ -20,9 +20,8 @@ import pytest
 
 from fullgraph_engine.repro.reduce import PASSES, count_lines, format_program, reduce_program
 from fullgraph_engine.repro.reduce.edits import Conflict, Incomplete, TreeEdit, apply_edits
-from fullgraph_engine.repro.reduce.endless import has_endless_loop
 from fullgraph_engine.repro.reduce.program import ParsedProgram, format_tree
-from fullgraph_engine.repro.reduce.unbound import find_unbound_names
+from fullgraph_engine.repro.reduce.validity import find_unbound_names, has_endless_loop
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fullgraph_engine.repro.extract.repeated_calls import repeated_calls_of
 from fullgraph_engine.repro.extract.statements import function_around, layers_around
 from fullgraph_engine.repro.job import MinimizationJob, Surroundings
 from fullgraph_engine.repro.reduce import count_lines, minimize
-from fullgraph_engine.repro.verify import rng
+from fullgraph_engine.repro.reduce.minimize import seed_program
 from fullgraph_engine.repro.verify.check import ScriptCheck, assemble_check
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature, own_names
 from fullgraph_engine.repro.verify.oracle import Verdict
@@ -226,9 +226,9 @@ def candidates(finding: Finding, flaky: str = "") -> Candidates:
 def test_random_numbers_are_chosen_below_the_imports() -> None:
     program = "import random\nimport torch\nimport numpy as np\n\nx = torch.rand(1)\nf(x)\n"
     chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nnp.random.seed(3)\nx = "
-    assert rng.seed_program(program, 3) == program.replace("\n\nx = ", chosen)
+    assert seed_program(program, 3) == program.replace("\n\nx = ", chosen)
     without = "from torch import rand\n\nf(rand(1))\n"
-    assert rng.seed_program(without, 3) == without
+    assert seed_program(without, 3) == without
 
 
 class Answers:
@@ -263,7 +263,7 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
     program = "import torch\n\nf(torch.rand(1))\n"
     shrink.history.append(program)
     shrink.fix_seed(Answers(*shown))
-    assert (shrink.history[-1] == rng.seed_program(program, 0)) == chosen
+    assert (shrink.history[-1] == seed_program(program, 0)) == chosen
     assert shrink.history[0] == program and len(shrink.history) == 1 + chosen
 
 

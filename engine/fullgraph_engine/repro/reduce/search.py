@@ -20,9 +20,8 @@ from typing import Protocol
 
 from ...protocol import count_equal_ends
 from .edits import Conflict, Incomplete, TreeEdit, apply_edits
-from .endless import has_endless_loop
 from .program import ParsedProgram, format_tree
-from .unbound import find_unbound_names
+from .validity import find_unbound_names, has_endless_loop
 
 
 class InterestingVerdict(Protocol):

@@ -8,20 +8,18 @@ from collections.abc import Iterator, Sequence
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.action_kinds import is_requested
 from fullgraph.lsp.allow_actions import allow_actions
 from fullgraph.lsp.context import ServerContext
-from fullgraph.lsp.edits import workspace_edit
 from fullgraph.lsp.fix_actions import (
     fix_actions,
     fix_all_actions,
     measured_actions,
     state_actions,
 )
-from fullgraph.lsp.places import position_key, range_in
+from fullgraph.lsp.places import position_key, range_in, workspace_edit
 from fullgraph.lsp.probe_actions import probe_fixes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
-from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND
+from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND, is_requested
 from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document

@@ -22,14 +22,14 @@ def handle(context: ServerContext, params: types.HoverParams) -> types.Hover | N
         return None
     contents = (
         types.MarkupContent(
-            types.MarkupKind.Markdown, "\n\n---\n\n".join(part.markdown for part in found)
+            types.MarkupKind.Markdown, "\n\n---\n\n".join(section.markdown for section in found)
         )
         if context.client.hover_markdown
         else types.MarkupContent(
-            types.MarkupKind.PlainText, "\n\n".join(part.plain for part in found)
+            types.MarkupKind.PlainText, "\n\n".join(section.plain for section in found)
         )
     )
-    inner = min(found, key=lambda part: part.end - part.start)
+    inner = min(found, key=lambda section: section.length)
     return types.Hover(
         contents=contents,
         range=types.Range(

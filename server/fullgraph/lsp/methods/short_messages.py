@@ -1,4 +1,4 @@
-"""Handlers of short messages about the shutdown of the server, open texts and the workspace."""
+"""Handlers of a few lines each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 
+from fullgraph.lsp import commands
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.server_capabilities import FOCUSED, TRUST
 from fullgraph.session.documents import TextChange
@@ -109,6 +111,34 @@ def change_trust(context: ServerContext, params: Any) -> None:
         context.repros.jobs.cancel()
 
 
+def pull_diagnostics(context: ServerContext, params: types.DocumentDiagnosticParams) -> Any:
+    """Return the currently known findings of a file, without waiting for a trace.
+
+    When a trace reports new findings, the server asks the client to pull again.
+    """
+    if not context.client.pull_diagnostics:
+        # The server pushes findings to clients of this kind; returning them here would show each
+        # finding twice.
+        return {"kind": "full", "items": []}
+    unit = context.find_unit(params.text_document.uri)
+    return context.publication.answer_pull(unit, params.previous_result_id)
+
+
+async def execute_command(context: ServerContext, params: types.ExecuteCommandParams) -> Any:
+    """Run one of the commands of :mod:`fullgraph.lsp.commands`."""
+    command = commands.COMMANDS_BY_NAME.get(params.command)
+    if command is None:
+        raise JsonRpcInvalidParams(f"There is no command {params.command!r}.")
+    return await command(context, list(params.arguments or ()))
+
+
+async def read_document(
+    context: ServerContext, params: types.TextDocumentContentParams
+) -> types.TextDocumentContentResult:
+    """Return the text of a document whose URI has the scheme ``fullgraph``."""
+    return types.TextDocumentContentResult(text=await context.documents.read_content(params.uri))
+
+
 HANDLERS: Mapping[str, Callable[[ServerContext, Any], None]] = {
     types.SHUTDOWN: shut_down,
     types.EXIT: exit_server,
@@ -121,6 +151,9 @@ HANDLERS: Mapping[str, Callable[[ServerContext, Any], None]] = {
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: change_configuration,
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: change_folders,
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: change_watched_files,
+    types.TEXT_DOCUMENT_DIAGNOSTIC: pull_diagnostics,
+    types.WORKSPACE_EXECUTE_COMMAND: execute_command,
+    types.WORKSPACE_TEXT_DOCUMENT_CONTENT: read_document,
     FOCUSED: receive_focus,
     TRUST: change_trust,
 }

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from fullgraph.domain.phrases import listing
 from fullgraph.mcp.analysis import Analyzer, Checked
-from fullgraph.mcp.answers import CheckAnswer, ListedFinding, ListedTarget
+from fullgraph.mcp.answers import CheckAnswer, ListedFinding, ListedTarget, Refused
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.mcp.tools.listing import advise_first, list_finding, list_target, order_findings
 from fullgraph.render.terminal import extent_words, severity_words, untraced_words

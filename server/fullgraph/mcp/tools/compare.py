@@ -17,10 +17,9 @@ from fullgraph.cli.file_settings import FileSettings
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.mcp.analysis import Analyzer
-from fullgraph.mcp.answers import CompareAnswer
+from fullgraph.mcp.answers import CompareAnswer, Refused
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject, require_trust
 from fullgraph.mcp.tools.changes import changed_targets, compare_checked
 from fullgraph.session.setting_kinds import resolve_here

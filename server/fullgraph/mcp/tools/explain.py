@@ -12,10 +12,9 @@ from fullgraph.domain.guards import guard_sentences
 from fullgraph.domain.wording import finding_lines
 from fullgraph.fixes.tracing import events
 from fullgraph.mcp.analysis import Analyzer, Checked
-from fullgraph.mcp.answers import ExplainAnswer, StackFrame
+from fullgraph.mcp.answers import ExplainAnswer, Refused, StackFrame
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.mcp.tools.listing import list_finding
 from fullgraph.render.breaks import cause_words

@@ -13,11 +13,10 @@ from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
 from fullgraph.mcp.analysis import Analyzer, Checked
-from fullgraph.mcp.answers import FixAnswer, UnfixedFinding, VerifiedFix
+from fullgraph.mcp.answers import FixAnswer, Refused, UnfixedFinding, VerifiedFix
 from fullgraph.mcp.engines import LentEngine
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.render.diffs import file_diff
 from fullgraph.render.fixes import verification_words

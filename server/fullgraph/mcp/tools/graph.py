@@ -6,11 +6,10 @@ import dataclasses
 
 from fullgraph.cli.show import ChosenPlace, NoTarget, ShownDocuments, trace_documents
 from fullgraph.mcp.analysis import Analyzer
-from fullgraph.mcp.answers import GraphAnswer
+from fullgraph.mcp.answers import GraphAnswer, Refused
 from fullgraph.mcp.engines import RETRACED
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.mcp.tools.check import CheckPart
 from fullgraph.session.request import analyze_request

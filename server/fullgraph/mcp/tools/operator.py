@@ -10,9 +10,8 @@ from fullgraph.cli.op import NamePages, NoIndex, UnknownName, look_up_pages
 from fullgraph.cli.sources import absolute_path
 from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.mcp.analysis import Analyzer
-from fullgraph.mcp.answers import OperatorAnswer
+from fullgraph.mcp.answers import OperatorAnswer, Refused
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import require_trust
 
 

@@ -6,9 +6,8 @@ import dataclasses
 
 from fullgraph.domain.repro import ReductionState
 from fullgraph.mcp.analysis import Analyzer
-from fullgraph.mcp.answers import ReproAnswer
+from fullgraph.mcp.answers import Refused, ReproAnswer
 from fullgraph.mcp.jobs import ShowProgress
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.render.repro import outcome_words, reduction_words
 from fullgraph.session.repro import follow_reproduction, is_reproducible, reproduce_request

@@ -11,11 +11,10 @@ from fullgraph import fixes
 from fullgraph.domain.phrases import amount, listing
 from fullgraph.incremental import KnownTarget, align_versions, find_unaffected, parse_text
 from fullgraph.mcp.analysis import Analyzer, Checked
-from fullgraph.mcp.answers import ChangedFinding, ComparedBehavior, VerifyAnswer
+from fullgraph.mcp.answers import ChangedFinding, ComparedBehavior, Refused, VerifyAnswer
 from fullgraph.mcp.engines import LentEngine
 from fullgraph.mcp.jobs import ShowProgress
 from fullgraph.mcp.paging import Paging
-from fullgraph.mcp.refusal import Refused
 from fullgraph.mcp.subjects import Subject
 from fullgraph.mcp.tools.changes import changed_targets, compare_checked
 from fullgraph_engine.protocol import Compared
