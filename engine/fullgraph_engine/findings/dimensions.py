@@ -113,15 +113,15 @@ def equality_findings(
     constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
-    told: set[tuple[int, str, str]] = set()
+    reported: set[tuple[int, str, str]] = set()
     for event in recording.equalities:
         one, other, key = event.symbol, event.value, event.frame
         if (key, other) in symbols and order.index((key, one)) < order.index((key, other)):
             # Dynamo may keep either symbol; report the older one.
             one, other = other, one
-        if (key, one, other) in told:
+        if (key, one, other) in reported:
             continue  # Dynamo reports the equality again when it restarts the analysis
-        told.add((key, one, other))
+        reported.add((key, one, other))
         named = {name: symbols.get((key, name)) for name in (one, *_SYMBOL.findall(other))}
         if any((key, name) in constant for name in named):
             continue  # the finding for the other symbol already reports this equality

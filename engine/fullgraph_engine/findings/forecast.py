@@ -121,8 +121,8 @@ class Forecaster:
         """
         self._inputs = Inputs(call.function, call.args, call.kwargs)
         self._changes = CallChanges(call, self._inputs)
-        self._told = {(id(tensor), dim) for tensor, dim in batch}
-        self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
+        self._reported = {(id(tensor), dim) for tensor, dim in batch}
+        self._reported |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
         """Names of guarded values that change from call to call although the inputs are equal, such
         as a counter."""
@@ -279,14 +279,14 @@ class Forecaster:
             recording = self._trace_change(change_, number)
             # Keep only the fields that the forecast reads, because the process sends them to its
             # parent.
-            told = Recording(
+            reduced = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,
                 specializations=recording.specializations,
                 recompiles=recording.recompiles,
                 failure=recording.failure,
             )
-            recordings.append(told)
+            recordings.append(reduced)
             if recording.failure is not None or not self._failed_recompiles(recording):
                 break
         return recordings
@@ -411,7 +411,7 @@ class Forecaster:
         places = [
             (id(self._inputs.leaves[at].value), dim) for sizes in change_.sizes for at, dim in sizes
         ]
-        return all(place in self._told for place in places)
+        return all(place in self._reported for place in places)
 
     def _place_of_specialization(
         self, why: list[tuple[Recompile, FailedGuard]], before: Recording

@@ -39,8 +39,8 @@ def guarded_frames(recording: Recording, source: SourceText) -> tuple[GuardedFra
 def omission_note(recording: Recording) -> str:
     """Return a sentence about guards missing from the report because there were too many; empty if
     it is complete."""
-    told, all_ = len(recording.guards), recording.guard_count
-    return f"Only the first {told:,} of {all_:,} guards are shown." if told < all_ else ""
+    shown, all_ = len(recording.guards), recording.guard_count
+    return f"Only the first {shown:,} of {all_:,} guards are shown." if shown < all_ else ""
 
 
 class _Causes:

@@ -24,7 +24,7 @@ class Ledger:
         self._mode: TraceMode = "fake" if tracee.fake else "real"
         self._emit = emit
         self._by_identity: dict[str, Finding] = {}
-        self._told: dict[str, Finding] = {}
+        self._reported: dict[str, Finding] = {}
         self._tally = breaks.Tally()
 
     @property
@@ -33,7 +33,7 @@ class Ledger:
 
     def begin(self) -> None:
         """Start a new attempt to trace the target: drop findings that were not yet emitted."""
-        self._by_identity = dict(self._told)
+        self._by_identity = dict(self._reported)
         self._tally = breaks.Tally()
 
     def add(self, finding: Finding) -> None:
@@ -52,7 +52,7 @@ class Ledger:
         known = self._by_identity.get(finding.identity)
         if known is None or (again and known.evidence != finding.evidence):
             self._put_finding(finding)
-        if sure and finding.identity not in self._told:
+        if sure and finding.identity not in self._reported:
             self._emit_finding(finding.identity)
 
     def finish(self) -> None:
@@ -61,7 +61,7 @@ class Ledger:
         for key, count in self._tally.counts().items():
             self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
         for key, finding in self._by_identity.items():
-            if self._told.get(key) != finding:
+            if self._reported.get(key) != finding:
                 self._emit_finding(key)
 
     def amend(self, finding: Finding) -> None:
@@ -77,5 +77,5 @@ class Ledger:
         )
 
     def _emit_finding(self, key: str) -> None:
-        self._told[key] = self._by_identity[key]
-        self._emit(self._told[key])
+        self._reported[key] = self._by_identity[key]
+        self._emit(self._reported[key])

@@ -45,7 +45,7 @@ PATIENCE = 8
 """Number of reads at one source line that get the value computed from the tensor. Later reads get
 another value, so that loops end.
 """
-TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
+REPORTED = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
 """Prefixes of the finding codes reported for other execution paths. Codes about recompiles are left
 out because they depend on chosen values."""
 _LONGEST = 40_000
@@ -201,7 +201,7 @@ class Explorer:
         self._attempts: Counter[ConditionSide] = Counter()
         self._answered: set[tuple[Range, Number]] = set()
         self._flagged: set[tuple[FlagParameter, ConditionSide]] = set()
-        self._told = set(known.identities)
+        self._reported = set(known.identities)
         self._own = set(known.identities)
         """Identities of the findings on the path that the example inputs take; other paths do not
         report them again."""
@@ -353,12 +353,12 @@ class Explorer:
         before: _Places,
         emit: Callable[[Finding], None],
     ) -> None:
-        found = {f.identity: f for f in traveled.findings if f.code.startswith(TOLD)}
+        found = {f.identity: f for f in traveled.findings if f.code.startswith(REPORTED)}
         chosen = self._deciding_answers(traveled, before) if not path.words else []
         for identity, finding in found.items():
             way = path if path.words else self._path_to_finding(finding, chosen)
-            if identity not in self._told and way.words:
-                self._told.add(identity)
+            if identity not in self._reported and way.words:
+                self._reported.add(identity)
                 emit(dataclasses.replace(finding, path=way))
         self._compare_modes(path, traveled, found.keys())
 
@@ -374,8 +374,8 @@ class Explorer:
             self._own &= found
             self._places = places
         elif path == TracePath(training=not training) and places <= self._places:
-            told = (*TOLD, "trace/eager-error", "trace/compile-error")
-            lacking = (identity for identity in self._own - found if identity.startswith(told))
+            codes = (*REPORTED, "trace/eager-error", "trace/compile-error")
+            lacking = (identity for identity in self._own - found if identity.startswith(codes))
             self.traced = dataclasses.replace(
                 self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )

@@ -189,12 +189,12 @@ def place_of(
 
 def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterator[Related]:
     """Yield locations of other guards that failed in the same recompile, each source range once."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for failed in guards:
         name = guarded_value_name(failed)
-        if not failed.stack or (name, failed.compiled) in told or len(told) >= MOST:
+        if not failed.stack or (name, failed.compiled) in reported or len(reported) >= MOST:
             continue
-        told.add((name, failed.compiled))
+        reported.add((name, failed.compiled))
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
         where = source.range_of(frame) if frame.path == source.path else _line_range(frame.line)
         yield Related(frame.path, where, f"this guard failed too: {describe_change(failed)}")

@@ -42,21 +42,21 @@ def limit_places(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple
     """Return at most a fixed number of the source ranges with shapes, and a sentence about the
     omitted ranges. The sentence is empty if none was omitted.
     """
-    told = places
-    if len(told) > MOST_PLACES:
+    shown = places
+    if len(shown) > MOST_PLACES:
         # Prefer names, which are shown inline, to expressions, which are shown on hover.
-        told = tuple(place for place in told if place.role != "expression")[:MOST_PLACES]
+        shown = tuple(place for place in shown if place.role != "expression")[:MOST_PLACES]
     notes = []
-    if len(told) < len(places):
+    if len(shown) < len(places):
         notes.append(
-            f"Shapes are shown for only {len(told):,} of {len(places):,} places in the code, "
+            f"Shapes are shown for only {len(shown):,} of {len(places):,} places in the code, "
             "because there are too many."
         )
     if recording.shapes_left_out:
         notes.append(
             f"{recording.shapes_left_out:,} shapes are not shown, because there are too many."
         )
-    return told, " ".join(notes)
+    return shown, " ".join(notes)
 
 
 def _join_places(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:

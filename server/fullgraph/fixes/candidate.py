@@ -91,13 +91,13 @@ class Candidate:
         ``further`` rewrites the text of this candidate, to fix a finding that this candidate adds.
         """
         one, other = self.title, further.title
-        told = (self.gives_up, further.gives_up)
+        sentences = (self.gives_up, further.gives_up)
         return Candidate(
             f"{self.rewrite}+{further.rewrite}",
             one if one == other else f"{one}, and {other[:1].lower()}{other[1:]}",
             further.text,
             preserves=self.preserves and further.preserves,
-            gives_up=" ".join(dict.fromkeys(one for one in told if one)),
+            gives_up=" ".join(dict.fromkeys(one for one in sentences if one)),
             loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,

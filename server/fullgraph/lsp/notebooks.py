@@ -139,20 +139,22 @@ class NotebookTranslator:
 
     def _translate_notebook_message(self, message: Json, method: str, params: Json) -> Json:
         """Translate a message about a notebook to the same message about its joined text."""
-        told = params["notebookDocument"]
-        uri = told["uri"]
+        received = params["notebookDocument"]
+        uri = received["uri"]
         kind = method.removeprefix("notebookDocument/")
         if kind == "didOpen":
             documents = self._open_cells(params.get("cellTextDocuments", ()))
-            cells = [documents[one["document"]] for one in told["cells"] if _has(one, documents)]
+            cells = [
+                documents[one["document"]] for one in received["cells"] if _has(one, documents)
+            ]
             notebook = self._notebooks[uri] = _Notebook(uri, cells)
             text = {"languageId": "python", "text": notebook.joined.text}
-            content: Json = {"textDocument": {"uri": uri, "version": told["version"], **text}}
+            content: Json = {"textDocument": {"uri": uri, "version": received["version"], **text}}
         elif kind == "didChange":
             notebook = self._notebooks[uri]
             self._change_cells(notebook, params["change"].get("cells") or {})
             content = {
-                "textDocument": {"uri": uri, "version": told["version"]},
+                "textDocument": {"uri": uri, "version": received["version"]},
                 "contentChanges": [{"text": notebook.joined.text}],
             }
         else:

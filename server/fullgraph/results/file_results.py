@@ -101,7 +101,9 @@ class _TargetPart:
     """
 
     found: Located[tuple[Finding, ...]] = field(default_factory=lambda: Located.wrap(()))
-    told: Located[tuple[TargetReport, ...]] = field(default_factory=lambda: Located.wrap(()))
+    located_reports: Located[tuple[TargetReport, ...]] = field(
+        default_factory=lambda: Located.wrap(())
+    )
     details: TargetDetails = field(default_factory=TargetDetails)
     lost: frozenset[RunId] = frozenset()
     """Runs that did not end, so that findings may be missing."""
@@ -123,7 +125,7 @@ class _TargetPart:
 
     @property
     def reports(self) -> tuple[TargetReport, ...]:
-        return self.told.current
+        return self.located_reports.current
 
     @property
     def is_settled(self) -> bool:
@@ -139,7 +141,7 @@ class _TargetPart:
         """
         number = report.probe_number
         others = (one for one in self.reports if one.probe_number != number)
-        return replace(self, told=Located.wrap((*others, report)))
+        return replace(self, located_reports=Located.wrap((*others, report)))
 
     def with_callers(self, sources: Sequence[str]) -> _TargetPart:
         """Return a copy whose reports name other callers as the source of their example inputs.
@@ -156,7 +158,7 @@ class _TargetPart:
             )
             for report in self.reports
         ]
-        return replace(self, told=Located.wrap(tuple(reports)))
+        return replace(self, located_reports=Located.wrap(tuple(reports)))
 
     def relocate_later(self, relocations: Sequence[Relocation]) -> _TargetPart:
         """Return the results with source ranges in an edited text; results whose range was edited
@@ -166,7 +168,7 @@ class _TargetPart:
         """
         return _TargetPart(
             self.found.relocate_later(relocations),
-            self.told.relocate_later(relocations),
+            self.located_reports.relocate_later(relocations),
             self.details.relocate_later(relocations),
             self.lost,
         )
@@ -181,7 +183,7 @@ class _TargetPart:
         """
         return _TargetPart(
             self.found.relocate_now(relocation),
-            self.told.relocate_now(relocation),
+            self.located_reports.relocate_now(relocation),
             self.details.relocate_now(relocation, guards=guards),
             self.lost,
         )

@@ -16,25 +16,25 @@ from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 class TargetForecast:
     """The forecast of one target: which further calls will recompile it.
 
-    ``told`` are the events of the engine with the forecast, one for each set of example inputs.
+    ``events`` are the events of the engine with the forecast, one for each set of example inputs.
     """
 
-    told: tuple[ForecastFound, ...]
+    events: tuple[ForecastFound, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(finding for made in self.told for finding in made.findings)
+        return tuple(finding for made in self.events for finding in made.findings)
 
     @property
     def rows(self) -> tuple[ForecastRow, ...]:
-        return tuple(dict.fromkeys(row for made in self.told for row in made.rows))
+        return tuple(dict.fromkeys(row for made in self.events for row in made.rows))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(made.note for made in self.told if made.note))
+        return tuple(dict.fromkeys(made.note for made in self.events if made.note))
 
     def with_event(self, made: ForecastFound) -> TargetForecast:
-        others = (other for other in self.told if other.run != made.run)
+        others = (other for other in self.events if other.run != made.run)
         return TargetForecast((*others, made))
 
 
@@ -68,7 +68,7 @@ class Forecasts:
 
     def list_events(self) -> tuple[ForecastFound, ...]:
         """Return the events of all forecasts, with ranges in the current text."""
-        return tuple(event for one in self._by_target.values() for event in one.current.told)
+        return tuple(event for one in self._by_target.values() for event in one.current.events)
 
     def drop_outdated(self) -> bool:
         """Drop the forecasts marked as outdated; return whether there were any."""

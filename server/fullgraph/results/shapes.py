@@ -83,9 +83,9 @@ def _merge_places(seen: Iterable[Iterable[PlaceShapes]]) -> _Places:
 def _merge_values(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     values: dict[ShapeSeen, ShapeSeen] = {}
     for value in (*one.values, *other.values):
-        told = dataclasses.replace(value, graph=0, node="", count=0)
-        known = values.get(told)
-        values[told] = (
+        plain = dataclasses.replace(value, graph=0, node="", count=0)
+        known = values.get(plain)
+        values[plain] = (
             value if known is None else dataclasses.replace(known, count=known.count + value.count)
         )
     left_out = one.left_out + other.left_out

@@ -101,8 +101,8 @@ def _rewrite_assert(site: Site, node: cst.Assert) -> Iterator[Candidate]:
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return
     message = _constant_string(node.msg) if node.msg is not None else None
-    told = f", {message}" if message is not None else ""
-    codes = [f"assert {code}{told}" for code in _test_codes(Conditions(site).read(node.test))]
+    suffix = f", {message}" if message is not None else ""
+    codes = [f"assert {code}{suffix}" for code in _test_codes(Conditions(site).read(node.test))]
     new: list[Statement] = [
         cst.ensure_type(_parse_statement(site, code), cst.SimpleStatementLine) for code in codes
     ]
