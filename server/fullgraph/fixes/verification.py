@@ -217,7 +217,7 @@ class Verifier:
             tried: list[Refused] = []
             for number, candidate in enumerate(made := made[:_MOST_TRIED]):
                 better = candidate.preserves and not candidate.gives_up
-                if any(map(_is_settled, found)) and not better:
+                if any(map(_is_applicable, found)) and not better:
                     continue
                 if (refused or tried) and not found and number + 1 < len(made):
                     # After a candidate has failed, the next one probably fails too, so the trace of
@@ -248,7 +248,7 @@ class Verifier:
                     tried.append(one)
                     continue
                 found.append(dataclasses.replace(one, seconds=time.monotonic() - began))
-                if one.grade == "safe" or (step > 0 and _is_settled(one)):
+                if one.grade == "safe" or (step > 0 and _is_applicable(one)):
                     break
             refused += tried
             if any(fix.grade != "suggestion" for fix in found):
@@ -755,7 +755,7 @@ def _removes_more(fix: Fix, judgment: Judgment) -> bool:
     return len(fix.judgment.ended) > len(judgment.ended)
 
 
-def _is_settled(fix: Fix) -> bool:
+def _is_applicable(fix: Fix) -> bool:
     """Whether a fix is graded safe or unsafe (not a suggestion), and does not add guards."""
     return fix.grade != "suggestion" and not fix.pins
 

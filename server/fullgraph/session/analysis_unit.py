@@ -92,7 +92,7 @@ class AnalysisUnit:
         return self.schedule.pending
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the file is open, and no run that traces it is in progress or scheduled."""
         return not (self._closed or self.busy or self.waiting)
 
@@ -193,7 +193,7 @@ class AnalysisUnit:
     def close(self) -> None:
         self._closed = True
         if self.traces.run is not None:
-            self.traces.settle_so_far(self.traces.run)
+            self.traces.save_partial_results(self.traces.run)
         self.forecasts.end()
         self.schedule.close()
         if not self.busy:

@@ -21,7 +21,7 @@ from fullgraph.session.scheduling import Schedule
 from fullgraph.session.unit_events import (
     Reason,
     ResultsChanged,
-    ResultsSettled,
+    ResultsToSave,
     RunAdvanced,
     RunBegan,
     RunEnded,
@@ -185,17 +185,17 @@ class FileTraces:
         self.importable.update()
         self.from_cache = self.unparsed = False
         self._schedule.at_rest = _ran_program(known)
-        self._settle()
+        self._report_complete()
         self._owner.results_completed()
 
-    def _settle(self) -> None:
+    def _report_complete(self) -> None:
         """Report to the owner that the displayed results are complete for the current text."""
         self._emit(ResultsChanged(final=True))
         self._waiters.resolve(RunEnding(self._document.generation, True))
 
     # -- the start of a run -------------------------------------------------------------------
 
-    def settle_without_engine(self, due: TraceDue) -> bool:
+    def finish_without_engine(self, due: TraceDue) -> bool:
         """Finish the requested trace with stored results or without results, if it does not need an
         engine.
 
@@ -207,10 +207,10 @@ class FileTraces:
                 self.importable.update()
             self.shown.current.begin_run()
             self.shown.current.complete_run()
-            self._settle()
+            self._report_complete()
             return True
         if len(text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
-            self._settle_too_long(due.reason)
+            self._report_too_long(due.reason)
             return True
         return False
 
@@ -259,7 +259,7 @@ class FileTraces:
             # Report the start of the run, even before it has results.
             self._emit(ResultsChanged(final=False))
 
-    def _settle_too_long(self, reason: Reason) -> None:
+    def _report_too_long(self, reason: Reason) -> None:
         """Report on the first line that the text is too long to be traced automatically."""
         message = (
             f"Traced only on command: {len(self._document.text):,} characters are more than "
@@ -378,9 +378,9 @@ class FileTraces:
     def _save_results(self) -> None:
         """Report to the session that the latest results are ready to be saved to disk."""
         if self.complete is not None:
-            self._emit(ResultsSettled(self.complete))
+            self._emit(ResultsToSave(self.complete))
 
-    def settle_so_far(self, run: UnitRun) -> None:
+    def save_partial_results(self, run: UnitRun) -> None:
         if run.obsolete or run.is_partial or self._engine is None:
             return
         results, status = self.shown.traced.without_earlier(), self._engine.status
@@ -393,7 +393,7 @@ class FileTraces:
                 is_complete=False,
                 is_interrupted=True,
             )
-            self._emit(ResultsSettled(so_far))
+            self._emit(ResultsToSave(so_far))
 
 
 def _file_finding(document: Document, code: str, message: str, *hints: str) -> FindingFound:

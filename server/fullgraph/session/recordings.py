@@ -19,7 +19,7 @@ from fullgraph_engine.protocol.recorded import (
     parse,
 )
 
-_SETTLED = 1_000_000_000
+_STABLE_AFTER = 1_000_000_000
 """Age in nanoseconds after which a file's modification time is reliable: a later write would change
 it.
 """
@@ -78,11 +78,11 @@ def _cache_breaker(modified: int) -> int:
     not come from the cache.
     """
     now = time.time_ns()
-    return now if now - modified < _SETTLED else 0
+    return now if now - modified < _STABLE_AFTER else 0
 
 
 @functools.lru_cache(maxsize=8)
-def _read_recording(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
+def _read_recording(file: Path, _modified: int, _size: int, _read_at: int) -> Recorded:
     """Parse a recording, cached by the state of its file.
 
     Raises:

@@ -42,7 +42,7 @@ class RunOwner(Protocol):
     def interrupt_run(self) -> None:
         """Keep the run's results so far, because the run is being cancelled."""
 
-    def settle_so_far(self, run: UnitRun) -> None:
+    def save_partial_results(self, run: UnitRun) -> None:
         """Save the results so far of an unfinished run to disk."""
 
     def run_ended(self, run: UnitRun, last: Analyzed | Failed, seconds: float) -> None:
@@ -249,7 +249,7 @@ class UnitRun:
                 continue
             self._owner.apply_event(event)
             if isinstance(event, TargetDone) and loop.time() >= next_save:
-                self._owner.settle_so_far(self)
+                self._owner.save_partial_results(self)
                 next_save = loop.time() + max(_SAVE_SECONDS, loop.time() - begun)
 
 

@@ -26,7 +26,7 @@ from fullgraph.session.unit_events import (
     ForecastWithdrawn,
     Reason,
     ResultsChanged,
-    ResultsSettled,
+    ResultsToSave,
     RunAdvanced,
     RunAsked,
     RunBegan,
@@ -198,7 +198,7 @@ class Session:
             case ResultsChanged(final):
                 if self.files.units.get(unit.document.uri) is unit:
                     self._listener.results_changed(unit, final=final)
-            case ResultsSettled(run):
+            case ResultsToSave(run):
                 if (file := self.engines.find_result_file(unit)) is not None:
                     # Write in a thread, so that requests such as hovers do not wait for the disk.
                     asyncio.get_running_loop().run_in_executor(None, file.write, run)
@@ -232,7 +232,7 @@ class Session:
                 # The file is not about to be traced any more, and clients show why.
                 self._listener.results_changed(unit, final=True)
             return
-        if self.files.update(unit).traces.settle_without_engine(due):
+        if self.files.update(unit).traces.finish_without_engine(due):
             self.files.reconsider_importers(unit)
             return
         engine = self.engines.get_engine(unit)

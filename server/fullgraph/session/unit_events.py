@@ -76,7 +76,7 @@ class ResultsChanged:
 
 
 @dataclass(frozen=True)
-class ResultsSettled:
+class ResultsToSave:
     """The results of the file are complete for its text, and ready to be saved to disk."""
 
     run: StoredRun
@@ -111,7 +111,7 @@ UnitEvent = (
     | RunAdvanced
     | RunEnded
     | ResultsChanged
-    | ResultsSettled
+    | ResultsToSave
     | ForecastDue
     | ForecastWithdrawn
     | ForecastEnded

@@ -34,7 +34,7 @@ class ForecastFile(Protocol):
         """Latest results, with source ranges in the current text."""
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the file is open, and no run is in progress or waits."""
 
 
@@ -57,7 +57,7 @@ class UnitForecasts:
         """
         if not self._file.inputs.settings.forecast:
             self.end()
-        elif not self._file.settled or self._run is not None:
+        elif not self._file.is_idle or self._run is not None:
             return
         elif self._file.results.targets_without_forecast():
             self._emit(ForecastDue(self.edited + REST))
@@ -69,7 +69,7 @@ class UnitForecasts:
         """Names of the traced targets that need a forecast; empty while the file is being
         traced.
         """
-        return self._file.results.targets_without_forecast() if self._file.settled else ()
+        return self._file.results.targets_without_forecast() if self._file.is_idle else ()
 
     def begin(self, engine: AnyEngine, request: Analyze) -> None:
         """Start the forecast that the event ``ForecastDue`` requested: send ``request`` to

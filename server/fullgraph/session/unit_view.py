@@ -38,7 +38,7 @@ class TracedFile(Protocol):
         """Latest results, with source ranges in the current text."""
 
     @property
-    def settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no run is in progress or scheduled."""
 
     @property
@@ -119,7 +119,7 @@ class UnitView:
         if not has_ignore_comments(positions):
             return ()
         settings = file.inputs.settings
-        if file.settled:
+        if file.is_idle:
             self._extent = TraceExtent.of_results(file.results, positions, settings, file.degraded)
             self._unused_lines = frozenset()
         else:
