@@ -68,7 +68,7 @@ class Examination:
         if self.interpreter is not None:
             yield _format_row("interpreter", f"{self.interpreter.path} ({self.interpreter.how})")
             for passed in self.interpreter.passed_over:
-                yield _format_row("passed over", f"{passed.named}: it {passed.lack.value}")
+                yield _format_row("passed over", f"{passed.named}: it {passed.reason.value}")
         if self.engine is not None and self.engine.python:
             yield _format_row("python", self.engine.python)
         if self.engine is not None and self.engine.torch:

@@ -40,7 +40,7 @@ OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
 """The Python that fullgraph is installed in."""
 
 
-class Lack(enum.Enum):
+class WhyPassedOver(enum.Enum):
     """The reason why a possible interpreter was not chosen, as the end of a sentence."""
 
     TORCH = "has no torch"
@@ -55,7 +55,7 @@ class PassedOver:
     path: Path
     """Path of the Python executable, or of an environment folder without a Python."""
     origin: InterpreterOrigin
-    lack: Lack
+    reason: WhyPassedOver
 
     @property
     def named(self) -> str:
@@ -96,7 +96,7 @@ class Interpreter:
         # Leave out fullgraph's own Python: it often has a separate environment, so users do not
         # expect its packages.
         expected = (passed for passed in self.passed_over if passed.origin != "own")
-        return " and ".join(f"{passed.named} {passed.lack.value}" for passed in expected)
+        return " and ".join(f"{passed.named} {passed.reason.value}" for passed in expected)
 
 
 class InterpreterNotFound(Exception):
@@ -134,11 +134,11 @@ def find_interpreter(
         found = has_torch(candidate.path, env)
         if found:
             return Interpreter(candidate.path, candidate.origin, tuple(passed))
-        lack = Lack.ANSWER if found is None else Lack.TORCH
-        passed.append(PassedOver(candidate.path, candidate.origin, lack))
+        reason = WhyPassedOver.ANSWER if found is None else WhyPassedOver.TORCH
+        passed.append(PassedOver(candidate.path, candidate.origin, reason))
     for silent in passed:
-        if silent.lack is Lack.ANSWER:
-            others = tuple(other for other in passed if other.lack is not Lack.ANSWER)
+        if silent.reason is WhyPassedOver.ANSWER:
+            others = tuple(other for other in passed if other.reason is not WhyPassedOver.ANSWER)
             return Interpreter(silent.path, silent.origin, others)
     raise InterpreterNotFound(_none_has_torch(passed))
 
@@ -169,7 +169,7 @@ def _named_candidates(
         if _is_executable(path):
             yield Interpreter(path.absolute(), "editor")
         else:
-            yield PassedOver(prefix_of(path), "editor", Lack.PYTHON)
+            yield PassedOver(prefix_of(path), "editor", WhyPassedOver.PYTHON)
     yield from _active_environment("VIRTUAL_ENV", env)
     environment = find_environment(root) if root is not None else None
     if environment is not None:
@@ -195,11 +195,11 @@ def _active_environment(
         if python := _of_environment(Path(folder)):
             yield Interpreter(python, name)
         else:
-            yield PassedOver(Path(folder), name, Lack.PYTHON)
+            yield PassedOver(Path(folder), name, WhyPassedOver.PYTHON)
 
 
 def _none_has_torch(passed: list[PassedOver]) -> str:
-    without = [candidate for candidate in passed if candidate.lack is Lack.TORCH]
+    without = [candidate for candidate in passed if candidate.reason is WhyPassedOver.TORCH]
     if not without:
         return (
             "No Python interpreter was found: set `fullgraph.interpreter` to the one that has "
@@ -208,9 +208,9 @@ def _none_has_torch(passed: list[PassedOver]) -> str:
     *names, last = (candidate.named for candidate in without)
     named = f"{', '.join(names)} or {last}" if names else last
     gone = "".join(
-        f"; {candidate.named} {candidate.lack.value}"
+        f"; {candidate.named} {candidate.reason.value}"
         for candidate in passed
-        if candidate.lack is Lack.PYTHON
+        if candidate.reason is WhyPassedOver.PYTHON
     )
     return (
         f"No torch in {named}{gone}: install it with `{_install_command(without[0].path)}`, or set "
