@@ -49,7 +49,7 @@ REPORTED = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimensio
 """Prefixes of the finding codes reported for other execution paths. Codes about recompiles are left
 out because they depend on chosen values."""
 _LONGEST = 40_000
-"""Maximum number of characters of the packed :class:`Known`, which is sent through a socket."""
+"""Maximum number of characters of a packed :class:`ExamplePath`, which is sent through a socket."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class AskedValue:
 
 
 @dataclass(frozen=True)
-class Known:
+class ExamplePath:
     """Facts about the execution path that a target takes with its example inputs: lines, values,
     flags and findings.
 
@@ -99,8 +99,8 @@ class Known:
         return text if len(text) <= _LONGEST else ""
 
     @classmethod
-    def from_text(cls, text: str) -> Known:
-        found: Known = unpack(cls, zlib.decompress(base64.b85decode(text)).decode())
+    def from_text(cls, text: str) -> ExamplePath:
+        found: ExamplePath = unpack(cls, zlib.decompress(base64.b85decode(text)).decode())
         return found
 
 
@@ -189,8 +189,8 @@ class Explorer:
     no path is expected to reach new code.
     """
 
-    def __init__(self, source: SourceText, known: Known) -> None:
-        self._source, self._known = source, known
+    def __init__(self, source: SourceText, example: ExamplePath) -> None:
+        self._source, self._example = source, example
         self.traced = TracedPaths()
         self.could_be_real = False
         """True if all paths so far raised only because the tensors were fake, so that real tensors
@@ -201,13 +201,13 @@ class Explorer:
         self._attempts: Counter[ConditionSide] = Counter()
         self._answered: set[tuple[Range, Number]] = set()
         self._flagged: set[tuple[FlagParameter, ConditionSide]] = set()
-        self._reported = set(known.identities)
-        self._own = set(known.identities)
+        self._reported = set(example.identities)
+        self._own = set(example.identities)
         """Identities of the findings on the path that the example inputs take; other paths do not
         report them again."""
         self._places: set[Range] = set()
         """Source ranges where code reads values from tensors, as by ``item()``."""
-        self._turned = frozenset(a.place for a in known.answers if a.answer is True)
+        self._turned = frozenset(a.place for a in example.answers if a.answer is True)
         """Source ranges of truth values that code reads as True unless a path states otherwise,
         because the code raises if they are False.
         """
@@ -215,7 +215,7 @@ class Explorer:
         self._found: dict[str, str] = {}
         """Values found for optional arguments, as text such as ``f32[4]``, by parameter name; empty
         if none was found."""
-        self._note_lines(known.lines)
+        self._note_lines(example.lines)
 
     def _note_lines(self, lines: TracedLines) -> None:
         self.lines = lines
@@ -242,17 +242,17 @@ class Explorer:
 
         Return whether there are any.
         """
-        known = self._known
-        if known.asked and known.complete:
-            self._places = {asked.place for asked in known.answers}
-            self._answered |= {(asked.place, asked.answer) for asked in known.answers}
-            self._vary_answers(TracePath(), known.answers)
-        elif known.asked:
+        example = self._example
+        if example.asked and example.complete:
+            self._places = {asked.place for asked in example.answers}
+            self._answered |= {(asked.place, asked.answer) for asked in example.answers}
+            self._vary_answers(TracePath(), example.answers)
+        elif example.asked:
             # The known values come from real tensors or from constants: trace the same path with
             # fake tensors to see which values it reads.
             self._plan_path(TracePath())
-        if known.training is not None:
-            self._plan_path(TracePath(training=not known.training))
+        if example.training is not None:
+            self._plan_path(TracePath(training=not example.training))
         self._vary_flags(TracePath())
         return bool(self._waiting)
 
@@ -368,7 +368,7 @@ class Explorer:
 
         ``found`` has the identities of the findings on ``path``.
         """
-        training = self._known.training
+        training = self._example.training
         places = {asked.place for asked in traveled.asked}
         if path == TracePath():
             self._own &= found
@@ -479,7 +479,7 @@ class Explorer:
 
     def _vary_flags(self, path: TracePath) -> None:
         given = {value.name for value in path.values}
-        for flag in self._known.flags:
+        for flag in self._example.flags:
             if flag.name in given:
                 continue
             for side in self._conditions.on_parameter(flag.name):

@@ -70,8 +70,8 @@ from .forecast import Branch, Forecaster, ForecastResult, WorkAnswer
 from .ledger import Ledger
 from .paths import (
     AskedValue,
+    ExamplePath,
     Explorer,
-    Known,
     Policy,
     Traveled,
     alter_call,
@@ -195,7 +195,7 @@ def run_target(
             attempt.compile_graphs(compiler)
         elif part == "paths":
             if branch is not None and known:
-                attempt.explore(branch, Known.from_text(known))
+                attempt.explore(branch, ExamplePath.from_text(known))
         elif branch is not None and forecast_recompiles is not None:
             made = attempt.forecast(branch, forecast_rows)
             if attempt.auto_failure is None:
@@ -213,7 +213,7 @@ def run_target(
         needs_real,
         further=further,
         raised=attempt.auto_failure is not None,
-        known=attempt.packed_known() if part == "first" else "",
+        known=attempt.pack_example_path() if part == "first" else "",
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
         dynamo_times=dynamo.phase_times_since(times),
@@ -564,7 +564,7 @@ class _TargetRun:
                 self.ledger.add(finding)
             return made
 
-    def packed_known(self) -> str:
+    def pack_example_path(self) -> str:
         """Return facts about the traced path as text, for a run that traces alternative execution
         paths; empty if there are none."""
         recording, call = self.recording, self._call
@@ -572,14 +572,14 @@ class _TargetRun:
             return ""
         module: Any = call.function
         matters = modes.can_mode_matter(module, mode_read_elsewhere=recording.lines.reads_mode)
-        known = Known(
+        example = ExamplePath(
             dataclasses.replace(recording.lines, reads_mode=False),
             training=self._training if matters else None,
             identities=frozenset(finding.identity for finding in self.ledger.findings),
         )
         if self.finished:
-            known = dataclasses.replace(
-                known,
+            example = dataclasses.replace(
+                example,
                 asked=self._read or bool(recording.chosen),
                 complete=not self._read,
                 answers=tuple(recorded_answers(recording, self.source)),
@@ -587,23 +587,23 @@ class _TargetRun:
             )
         # Exploration needs the flags only if the trace finished. It needs the mode even after an
         # exception, which may occur in one mode only.
-        explorer = Explorer(self.source, known)
-        if known.asked and not known.complete and not explorer.could_answer(recording):
-            known = dataclasses.replace(known, asked=False)
-            explorer = Explorer(self.source, known)
-        return known.to_text() if explorer.begin() else ""
+        explorer = Explorer(self.source, example)
+        if example.asked and not example.complete and not explorer.could_answer(recording):
+            example = dataclasses.replace(example, asked=False)
+            explorer = Explorer(self.source, example)
+        return example.to_text() if explorer.begin() else ""
 
-    def explore(self, branch: Branch, known: Known) -> None:
+    def explore(self, branch: Branch, example: ExamplePath) -> None:
         """Trace alternative execution paths, and report findings that the path of the example
         inputs does not have.
 
-        ``branch`` runs each path in a forked process. ``known`` has the facts about the path of the
-        example inputs.
+        ``branch`` runs each path in a forked process. ``example`` is the path of the example
+        inputs.
         """
         if not self.fake:
             # Real tensors have their own values, so none were chosen.
-            known = dataclasses.replace(known, asked=False)
-        explorer = Explorer(self.source, known)
+            example = dataclasses.replace(example, asked=False)
+        explorer = Explorer(self.source, example)
         explorer.run(self._travel_path, self._find_value, branch, self.ledger.add)
         self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
         if self.auto and explorer.could_be_real:

@@ -82,7 +82,7 @@ def _cache_breaker(modified: int) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _read_recording(file: Path, _modified: int, _size: int, _read_at: int) -> Recorded:
+def _read_recording(file: Path, _modified: int, _size: int, _cache_breaker: int) -> Recorded:
     """Parse a recording, cached by the state of its file.
 
     Raises:

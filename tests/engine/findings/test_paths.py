@@ -10,7 +10,7 @@ from torch import nn
 
 from fullgraph_engine.findings import conditions
 from fullgraph_engine.findings.conditions import ConditionSide, FileConditions
-from fullgraph_engine.findings.paths import PATIENCE, AskedValue, FlagParameter, Known, Policy
+from fullgraph_engine.findings.paths import PATIENCE, AskedValue, ExamplePath, FlagParameter, Policy
 from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import Frame, Range
 from fullgraph_engine.protocol.paths import PathAnswer
@@ -156,7 +156,7 @@ def test_each_place_is_answered_once_and_then_as_ever() -> None:
 
 def test_what_is_known_can_be_passed_on() -> None:
     where = place("f(x)", "f(x)")
-    known = Known(
+    known = ExamplePath(
         TracedLines(frozenset({where}), frozenset({where, place("f(x)", "x")})),
         True,
         True,
@@ -169,8 +169,8 @@ def test_what_is_known_can_be_passed_on() -> None:
         ),
         frozenset({"a@1:2-3:4"}),
     )
-    assert Known.from_text(known.to_text()) == known
-    long = Known(identities=frozenset(f"{hash((n, 'x')):x}" for n in range(20_000)))
+    assert ExamplePath.from_text(known.to_text()) == known
+    long = ExamplePath(identities=frozenset(f"{hash((n, 'x')):x}" for n in range(20_000)))
     assert long.to_text() == ""
 
 
