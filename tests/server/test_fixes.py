@@ -530,7 +530,7 @@ def searched(engine: Engine, *reports: TargetReport) -> Search:
     """What becomes of a break in a text of which the runs are known."""
     request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
     found = break_at(0, "break_ = 2")
-    verifier = Verifier(engine, request, known=Traced(request.text, (found,), reports))
+    verifier = Verifier(engine, request, traced=Traced(request.text, (found,), reports))
     targets = list(dict.fromkeys(one.name for one in reports))
     return asyncio.run(verifier.fixes(found, targets))
 

@@ -82,7 +82,7 @@ def test_a_call_becomes_an_operator(
             f"{source.replace(place, call)}"
         )
         assert (candidate.preserves, candidate.gives_up) == (False, "The operator has no gradient.")
-        assert candidate.parts == ("export",)
+        assert candidate.phases == ("export",)
 
 
 def test_a_call_with_arrays_becomes_an_operator_of_tensors() -> None:
@@ -257,7 +257,7 @@ def test_a_function_becomes_an_operator() -> None:
         "    return _g_eager(x, n, w)\n\n\n"
         "# above\ndef g(x, n=2, w=None):\n    return _g(x, n, w)\n\n\ndef f(x):\n    return g(x)\n"
     )
-    assert (made.preserves, made.parts) == (False, ("export",))
+    assert (made.preserves, made.phases) == (False, ("export",))
 
 
 def test_a_call_in_a_comprehension_becomes_an_operator() -> None:
@@ -567,7 +567,7 @@ def test_a_branch_becomes_an_operator() -> None:
         "    def f(self, x, y):\n        rows = x.shape[0]\n        z = x + 1\n        # why\n"
         "        z = _f(x, y, rows, z, self.w)\n        return z + y\n"
     )
-    assert (made.preserves, made.parts) == (False, ("export",))
+    assert (made.preserves, made.phases) == (False, ("export",))
 
 
 def test_loops_around_a_break_become_operators_too() -> None:

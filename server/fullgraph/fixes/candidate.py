@@ -48,7 +48,7 @@ class Candidate:
     compiles_more: bool = False
     """True if the rewrite moves code from eager mode into compiled code, which adds guards for that
     code."""
-    parts: tuple[Part, ...] = ()
+    phases: tuple[Part, ...] = ()
     """Phases of a trace in which the rewritten file is checked, such as ``export`` or ``paths``.
     The phases that reported the finding are always checked as well.
     """
@@ -102,7 +102,7 @@ class Candidate:
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
             compiles_more=self.compiles_more or further.compiles_more,
-            parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
+            phases=tuple(dict.fromkeys((*self.phases, *further.phases))),
             restricts=self.restricts or further.restricts,
             is_same_eagerly=self.is_same_eagerly and further.is_same_eagerly,
             keeps_branches=self.keeps_branches and further.keeps_branches,

@@ -87,7 +87,7 @@ async def fixed(
             return Fixed(text, problem=f"the file has no function or class {names} to trace.")
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
-        verifier = Verifier(tracer, request, backend=backend, known=now, times=times)
+        verifier = Verifier(tracer, request, backend=backend, traced=now, times=times)
         places = _places_with_targets(now)
         offered = {place: was for place, was in offered.items() if place in places}
         if len(applied) >= _MOST_ROUNDS:

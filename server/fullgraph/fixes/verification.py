@@ -134,7 +134,7 @@ _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
 class Verifier:
     """Verifies rewrites for the findings of one file, by traces and comparisons in the engine.
 
-    ``request`` describes how the file is traced. ``known`` is the result of that trace if it was
+    ``request`` describes how the file is traced. ``traced`` is the result of that trace if it was
     traced before. ``times`` collects the seconds of each step. Rewrites are compiled by AOTAutograd
     and Inductor without building C++ code; with ``backend``, the C++ code is built and executed as
     well.
@@ -146,13 +146,13 @@ class Verifier:
         request: Analyze,
         *,
         backend: bool = False,
-        known: Traced | None = None,
+        traced: Traced | None = None,
         times: StepTimes | None = None,
     ) -> None:
         self._tracer = tracer
         self._times = times or StepTimes()
         self._request = request
-        self._known = known
+        self._traced = traced
         self._compilations: tuple[CompilationMethod, ...] = (
             ("lowered", "inductor") if backend else ("lowered",)
         )
@@ -194,8 +194,8 @@ class Verifier:
         separate = self._is_comprehension(finding)
         if not made and not separate:
             return Search(problem=_NO_REWRITE)
-        parts = _parts_of_finding(finding)
-        before = await self._trace_original(only, parts)
+        phases = _phases_of_finding(finding)
+        before = await self._trace_original(only, phases)
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
             if finding.calls and self._request.program.seconds:
@@ -222,7 +222,7 @@ class Verifier:
                 if (refused or tried) and not found and number + 1 < len(made):
                     # After a candidate has failed, the next one probably fails too, so the trace of
                     # the one after it starts early.
-                    self._look_ahead(made[number + 1], parts, only[:1])
+                    self._look_ahead(made[number + 1], phases, only[:1])
                 if candidate.returns_tensors and finding.calls:
                     # The function returns tensors now. A run of the whole program shows whether its
                     # callers still compute the same.
@@ -237,7 +237,7 @@ class Verifier:
                     candidate,
                     finding,
                     before,
-                    parts,
+                    phases,
                     only[:1],
                     only[1:],
                     hurried=hurried,
@@ -380,7 +380,7 @@ class Verifier:
         candidate: Candidate,
         finding: Finding,
         before: Traced,
-        parts: tuple[Part, ...],
+        phases: tuple[Part, ...],
         targets: tuple[str, ...],
         others: tuple[str, ...] = (),
         *,
@@ -393,21 +393,21 @@ class Verifier:
         If the rewrite removes the finding, it is applied at ``siblings`` as well, other findings of
         the same kind, if that passes the same verification.
 
-        ``before`` is the trace of the original. ``parts`` are the phases of the trace that show the
-        finding. ``others`` are functions that call ``targets``; they are compared with fewer
-        inputs. With ``hurried``, the rewrite is first compared for a short time. With ``likely``,
-        the slow last phases start immediately.
+        ``before`` is the trace of the original. ``phases`` of the trace show the finding.
+        ``others`` are functions that call ``targets``; they are compared with fewer inputs. With
+        ``hurried``, the rewrite is first compared for a short time. With ``likely``, the slow last
+        phases start immediately.
         """
-        parts = _parts_of(candidate, parts)
+        phases = _phases_of(candidate, phases)
         looking = _Beside(
-            functools.partial(self._judge_further, candidate, finding, targets, parts)
+            functools.partial(self._judge_further, candidate, finding, targets, phases)
         )
         with contextlib.ExitStack() as begun:
             begun.callback(looking.cancel)
             if likely and not siblings:
                 looking.begin()
-            after = await self._trace_changed(candidate.text, targets, parts)
-            shown = await self._judge_change(candidate, finding, before.of(targets), after, parts)
+            after = await self._trace_changed(candidate.text, targets, phases)
+            shown = await self._judge_change(candidate, finding, before.of(targets), after, phases)
             if isinstance(shown, Refused):
                 return shown
             whole = candidate
@@ -415,7 +415,7 @@ class Verifier:
                 whole = await asyncio.to_thread(self._extend_to_siblings, candidate, siblings)
             if whole is not candidate:
                 fix = await self._try_candidate(
-                    whole, finding, before, parts, targets, others, hurried=hurried, likely=True
+                    whole, finding, before, phases, targets, others, hurried=hurried, likely=True
                 )
                 may_be_safe = candidate.preserves and not candidate.gives_up
                 grades = ("safe",) if may_be_safe else ("safe", "unsafe")
@@ -430,9 +430,9 @@ class Verifier:
             async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
                 if not others:
                     return shown, []
-                all_of = after.joined(await self._trace_changed(candidate.text, others, parts))
+                all_of = after.joined(await self._trace_changed(candidate.text, others, phases))
                 both = before.of((*targets, *others))
-                of_all = await self._judge_change(candidate, finding, both, all_of, parts)
+                of_all = await self._judge_change(candidate, finding, both, all_of, phases)
                 if isinstance(of_all, Refused):
                     return of_all
                 found = await self._compare_targets(
@@ -484,20 +484,20 @@ class Verifier:
         finding: Finding,
         before: Traced,
         after: Traced,
-        parts: tuple[Part, ...],
+        phases: tuple[Part, ...],
     ) -> Judgment | Refused:
         """Compare the findings of a rewritten file with the findings of the original.
 
-        ``before`` and ``after`` are their traces. ``parts`` are the phases of the trace (such as
+        ``before`` and ``after`` are their traces. ``phases`` are the phases of the trace (such as
         "paths") that were run for the rewrite. A phase that was not run for the original, such as
         the slow `torch.export`, is only run if it may show that the original has the same findings.
         """
         lacking = _missing_kernel(after)
         judgment = judge_rewrite(before, after, finding)
         excused = lacking is None or ".library" in self._request.text
-        if judgment.appeared and excused and parts != _parts_of_finding(finding):
+        if judgment.appeared and excused and phases != _phases_of_finding(finding):
             names = tuple(dict.fromkeys(one.name for one in before.reports))
-            judgment = judge_rewrite(await self._trace_original(names, parts), after, finding)
+            judgment = judge_rewrite(await self._trace_original(names, phases), after, finding)
         guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
         if judgment.better or guarded:
             return judgment
@@ -526,7 +526,7 @@ class Verifier:
         candidate: Candidate,
         finding: Finding,
         targets: tuple[str, ...],
-        parts: tuple[Part, ...],
+        phases: tuple[Part, ...],
     ) -> Judgment:
         """Trace the rewritten code in the phases that were left for last, and compare the findings.
 
@@ -534,7 +534,7 @@ class Verifier:
         findings that the original may have as well. This saves time, because its trace takes as
         long as all other verification.
         """
-        rest = tuple(part for part in _FURTHER if part not in parts)
+        rest = tuple(phase for phase in _FURTHER if phase not in phases)
         after = await self._trace_changed(candidate.text, targets, rest)
         before = Traced(self._request.text)
         if after.speaks_against:
@@ -542,45 +542,45 @@ class Verifier:
         return judge_rewrite(before, after, finding)
 
     def _look_ahead(
-        self, candidate: Candidate, parts: tuple[Part, ...], targets: tuple[str, ...]
+        self, candidate: Candidate, phases: tuple[Part, ...], targets: tuple[str, ...]
     ) -> None:
-        text, parts = candidate.text, _parts_of(candidate, parts)
-        looking = trace_file(self._tracer, self._trace_request(targets, parts, text))
-        self._ahead[text, targets, parts] = asyncio.create_task(looking)
+        text, phases = candidate.text, _phases_of(candidate, phases)
+        looking = trace_file(self._tracer, self._trace_request(targets, phases, text))
+        self._ahead[text, targets, phases] = asyncio.create_task(looking)
 
     async def _trace_changed(
-        self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]
+        self, text: str, targets: tuple[str, ...], phases: tuple[Part, ...]
     ) -> Traced:
         """Return the trace of the functions ``targets`` in the rewritten code ``text``.
 
         If the trace was started in advance, wait for it.
         """
-        ahead = self._ahead.pop((text, targets, parts), None)
+        ahead = self._ahead.pop((text, targets, phases), None)
         with self._times.measure("retrace"):
             if ahead is not None:
                 return await ahead
-            return await trace_file(self._tracer, self._trace_request(targets, parts, text))
+            return await trace_file(self._tracer, self._trace_request(targets, phases, text))
 
-    async def _trace_original(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
+    async def _trace_original(self, only: tuple[str, ...], phases: tuple[Part, ...]) -> Traced:
         """Return the trace of the functions ``only`` in the original code, with the phases
-        ``parts``.
+        ``phases``.
 
         The trace is cached, so the same functions and phases are traced only once.
         """
-        if self._known is not None and parts == self._request.parts:
-            return self._known.of(only)
-        if self._known is not None and "backend" in parts and "backend" in self._request.parts:
+        if self._traced is not None and phases == self._request.parts:
+            return self._traced.of(only)
+        if self._traced is not None and "backend" in phases and "backend" in self._request.parts:
             # Compiling takes long, so a trace with further phases is reused; their findings are
             # dropped.
-            return _only_of_parts(self._known.of(only), parts)
-        known = self._before.get((only, parts))
-        if known is None:
+            return _keep_phases(self._traced.of(only), phases)
+        trace = self._before.get((only, phases))
+        if trace is None:
             with self._times.measure("trace"):
-                known = await trace_file(
-                    self._tracer, self._trace_request(only, parts, self._request.text)
+                trace = await trace_file(
+                    self._tracer, self._trace_request(only, phases, self._request.text)
                 )
-            self._before[only, parts] = known
-        return known
+            self._before[only, phases] = trace
+        return trace
 
     def _last_probe(self, target: str) -> int:
         """Return the number of the last set of example inputs with which the original traced a
@@ -608,10 +608,10 @@ class Verifier:
     @property
     def _reports(self) -> Iterator[TargetReport]:
         """Yield the reports on functions from all traces of the original so far."""
-        known = (self._known,) if self._known is not None else ()
-        return (one for each in (*known, *self._before.values()) for one in each.reports)
+        given = (self._traced,) if self._traced is not None else ()
+        return (one for each in (*given, *self._before.values()) for one in each.reports)
 
-    def _trace_request(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
+    def _trace_request(self, only: tuple[str, ...], phases: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
         limits, took = self._request.limits, max((one.seconds for one in self._reports), default=0)
         seconds = min(limits.seconds, LOOK_SECONDS + 10 * took)
@@ -622,7 +622,7 @@ class Verifier:
             text=text,
             generation=generation,
             only=only,
-            parts=parts,
+            parts=phases,
             documents=(),
             real=tuple(dict.fromkeys((*self._request.real, *real))),
             forecast_rows=False,
@@ -736,18 +736,18 @@ def _compile_times(before: Traced, after: Traced) -> CompileTimes | None:
     return CompileTimes(*seconds)
 
 
-def _only_of_parts(traced: Traced, parts: tuple[Part, ...]) -> Traced:
-    """Return a trace with the findings of the phases ``parts`` only."""
-    findings = tuple(one for one in traced.findings if set(_parts_of_finding(one)) <= set(parts))
+def _keep_phases(traced: Traced, phases: tuple[Part, ...]) -> Traced:
+    """Return a trace with the findings of some phases only."""
+    findings = tuple(one for one in traced.findings if set(_phases_of_finding(one)) <= set(phases))
     return dataclasses.replace(traced, findings=findings)
 
 
-def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _phases_of(candidate: Candidate, phases: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the phases of the trace (such as "paths" or "forecast") that verify a rewrite.
 
-    They are ``parts``, which show the finding, and the phases that the candidate requires.
+    They are ``phases``, which show the finding, and the phases that the candidate requires.
     """
-    return tuple(dict.fromkeys((*parts, *candidate.parts)))
+    return tuple(dict.fromkeys((*phases, *candidate.phases)))
 
 
 def _removes_more(fix: Fix, judgment: Judgment) -> bool:
@@ -829,15 +829,15 @@ _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
 """Aspects of behavior that may differ if code computes with another dtype."""
 
 
-def _parts_of_finding(finding: Finding) -> tuple[Part, ...]:
+def _phases_of_finding(finding: Finding) -> tuple[Part, ...]:
     """Return the phases of the trace (such as "paths" or "forecast") that show a finding.
 
     The phase "first" is always included, because it shows whether functions fail.
     """
     if finding.path is not None:
         return "first", "paths"
-    part = finding.run.part if finding.run is not None else "first"
-    return ("first",) if part == "first" else ("first", part)
+    phase = finding.run.part if finding.run is not None else "first"
+    return ("first",) if phase == "first" else ("first", phase)
 
 
 def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:

@@ -135,7 +135,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
                 f"Turn `{function}` into a custom operator",
                 text,
                 gives_up="The operator has no gradient.",
-                parts=("export",),
+                phases=("export",),
             )
 
 
@@ -250,7 +250,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
     )
     title = f"Turn `{function.name.value}` into a custom operator"
     text = _as_operator(syntax, name, parameters, returned, eager, (function, changed), mutated)
-    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, phases=("export",))
     packages = {syntax.imported.get(one, "").partition(".")[0] for one in names_in(function.body)}
     if "numpy" not in packages or "torch" in packages or mutated or returned == "list":
         return
@@ -265,7 +265,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
     text = _as_operator(
         syntax, name, parameters, returned, eager, (function, changed), of_arrays=True
     )
-    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, phases=("export",))
 
 
 def _changed_in_place(body: cst.CSTNode) -> set[str]:
@@ -329,7 +329,7 @@ def of_block(site: Site) -> Iterator[Candidate]:
                     text,
                     gives_up=_GIVES_UP,
                     loses=CHOSEN,
-                    parts=("export",),
+                    phases=("export",),
                 )
 
 
@@ -390,7 +390,7 @@ def of_rest(site: Site) -> Iterator[Candidate]:
                 f"Turn the rest of `{function.name.value}` into a custom operator",
                 text,
                 gives_up=_GIVES_UP,
-                parts=("export",),
+                phases=("export",),
             )
 
 
@@ -731,7 +731,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 f"Register a fake kernel of `{name}`",
                 site.replaced([(function, cst.FlattenSentinel(new))]),
                 gives_up="The sizes in the fake kernel are derived from recorded calls.",
-                parts=("export",),
+                phases=("export",),
             )
             if not formula:
                 continue
@@ -742,7 +742,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
                 site.replaced([(function, cst.FlattenSentinel(new))]),
                 gives_up="The sizes in the fake kernel are derived from recorded calls, and the "
                 "backward pass repeats the forward computation.",
-                parts=("export",),
+                phases=("export",),
             )
 
 

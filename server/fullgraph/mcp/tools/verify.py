@@ -119,7 +119,7 @@ async def _compare_behavior(
     from fullgraph.fixes.verification import Verifier
 
     known = Traced(before.subject.text, reports=before.file.targets)
-    verifier = Verifier(engine, before.request, known=known)
+    verifier = Verifier(engine, before.request, traced=known)
     found: dict[str, tuple[Compared, ...]] = {}
     for name in names:
         show_progress(f"Comparing {name}")
