@@ -27,10 +27,10 @@ from .unwritable import UnwritableValue
 _ITSELF = "Class__itself"
 
 
-def write_instance(printer: Printer, value: object, place: str | None) -> str:
+def write_instance(printer: Printer, value: object, path: str | None) -> str:
     """Return an expression that recreates an instance of a user class other than a module.
 
-    ``place`` is the path to the instance, such as ``.layers[0]``; None if it cannot be assigned.
+    ``path`` is the path to the instance, such as ``.layers[0]``; None if it cannot be assigned.
     """
     kind = type(value)
     _check_inlinable(kind)
@@ -41,7 +41,7 @@ def write_instance(printer: Printer, value: object, place: str | None) -> str:
         state = {name: item for name, item in state.items() if may_look_up(found.words, name)}
     with printer.within(words=found.words):
         assignments = [
-            attribute_assignment(printer, kind, name, item, place) for name, item in state.items()
+            attribute_assignment(printer, kind, name, item, path) for name, item in state.items()
         ]
     bases = library_bases(kind)
     first: list[str] = []
@@ -66,11 +66,11 @@ def _check_inlinable(kind: type) -> None:
 
 
 def attribute_assignment(
-    printer: Printer, kind: type, name: str, item: object, place: str | None
+    printer: Printer, kind: type, name: str, item: object, path: str | None
 ) -> str | None:
     """Return an assignment statement for the attribute ``name``, to be written in ``__init__``.
 
-    Return None if its value ``item`` cannot be written. ``place`` is the path to the object whose
+    Return None if its value ``item`` cannot be written. ``path`` is the path to the object whose
     attribute it is.
     """
     own = next(
@@ -83,9 +83,9 @@ def attribute_assignment(
     )
     if not own.isidentifier():
         return None
-    inner = None if place is None else f"{place}.{name}"
+    inner = None if path is None else f"{path}.{name}"
     known = printer.place_of(item)
-    if known is not None and place is not None and known == f"{place}.{known.rpartition('.')[2]}":
+    if known is not None and path is not None and known == f"{path}.{known.rpartition('.')[2]}":
         return f"self.{own} = self.{known.rpartition('.')[2]}"
     before = len(printer.after)
     try:
@@ -96,18 +96,18 @@ def attribute_assignment(
         return None
 
 
-def take_own_statements(printer: Printer, before: int, place: str | None) -> list[str]:
-    """Take the pending statements that only change the object at the path ``place``.
+def take_own_statements(printer: Printer, before: int, path: str | None) -> list[str]:
+    """Take the pending statements that only change the object at ``path``.
 
     Pending statements run after the whole value is created. Return the taken ones with ``self`` as
     the object, for its ``__init__``. Statements before index ``before`` stay, because they were
     added for other objects.
     """
-    if place is None:
+    if path is None:
         return []
-    mine = [one for one in printer.after[before:] if one.within(place)]
-    printer.after[before:] = [one for one in printer.after[before:] if not one.within(place)]
-    return [one.text(place, "self") for one in mine]
+    mine = [one for one in printer.after[before:] if one.within(path)]
+    printer.after[before:] = [one for one in printer.after[before:] if not one.within(path)]
+    return [one.text(path, "self") for one in mine]
 
 
 def synthesize_instance(

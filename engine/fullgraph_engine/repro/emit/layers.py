@@ -49,10 +49,10 @@ class ConstructorCall:
     named: dict[str, Any] = field(default_factory=dict)
 
 
-def write_constructor_call(printer: Printer, value: Any, place: str | None = None) -> str | None:
+def write_constructor_call(printer: Printer, value: Any, path: str | None = None) -> str | None:
     """Return a constructor call that recreates an object of a torch class.
 
-    Return None if no guessed call gives an equal object. ``place`` is the path to the object, such
+    Return None if no guessed call gives an equal object. ``path`` is the path to the object, such
     as ``.layers[0]``; None if it cannot be assigned.
     """
     kind = type(value)
@@ -61,12 +61,12 @@ def write_constructor_call(printer: Printer, value: Any, place: str | None = Non
     call = _find_constructor_call(value, kind)
     if call is None:
         return None
-    _write_differences(printer, value, call[1], place)
+    _write_differences(printer, value, call[1], path)
     return printer.call_text(printer.refer_to(kind), call[0].positional, call[0].named)
 
 
 def super_init_call(
-    printer: Printer, value: Any, kind: type, place: str | None
+    printer: Printer, value: Any, kind: type, path: str | None
 ) -> tuple[str, frozenset[str]] | None:
     """Return a ``super().__init__`` call with arguments that recreate the attributes of ``value``.
 
@@ -77,7 +77,7 @@ def super_init_call(
     if found is None:
         return None
     call, twin = found
-    _write_differences(printer, value, twin, place, additions=False)
+    _write_differences(printer, value, twin, path, additions=False)
     done = {*vars(twin), *twin._parameters, *twin._buffers, *twin._modules}
     return printer.call_text("super().__init__", call.positional, call.named), frozenset(done)
 
@@ -336,29 +336,29 @@ def _is_equal(first: Any, second: Any) -> bool:
 
 
 def _write_differences(
-    printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
+    printer: Printer, value: Any, made: Any, path: str | None, *, additions: bool = True
 ) -> None:
     """Write assignments that turn the recreated module ``made`` into ``value``.
 
-    ``place`` is the path to ``value``. With ``additions``, also add the attributes that ``made``
+    ``path`` is the path to ``value``. With ``additions``, also add the attributes that ``made``
     lacks.
     """
     if not isinstance(value, torch.nn.Module):
         return
-    _write_parameter_differences(printer, value, made, place)
-    _write_buffer_differences(printer, value, made, place)
-    _write_child_differences(printer, value, made, place)
+    _write_parameter_differences(printer, value, made, path)
+    _write_buffer_differences(printer, value, made, path)
+    _write_child_differences(printer, value, made, path)
     if additions:
-        _write_additions(printer, value, made, place)
+        _write_additions(printer, value, made, path)
 
 
 def _write_parameter_differences(
-    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, path: str | None
 ) -> None:
     outer = printer.outer
     for name, twin_item in made._parameters.items():
         item = value._parameters[name]
-        where = None if place is None else f"{place}.{name}"
+        where = None if path is None else f"{path}.{name}"
         known = printer.place_of(item) if item is not None else None
         if known is not None and where is not None and known != where:
             printer.run_afterwards("{0} = {1}", where, known)
@@ -377,11 +377,11 @@ def _write_parameter_differences(
 
 
 def _write_buffer_differences(
-    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, path: str | None
 ) -> None:
     for name, twin_item in made._buffers.items():
         item = value._buffers[name]
-        where = None if place is None else f"{place}.{name}"
+        where = None if path is None else f"{path}.{name}"
         if item is not None:
             printer.mark_placed(item, where)
             if not _same_dtype(printer, item, twin_item):
@@ -412,10 +412,10 @@ def _same_dtype(printer: Printer, item: torch.Tensor, made: torch.Tensor | None)
 
 
 def _write_child_differences(
-    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, path: str | None
 ) -> None:
     for name, twin_child in made._modules.items():
-        child, where = value._modules[name], _child_place(place, name)
+        child, where = value._modules[name], _child_path(path, name)
         if child is None or twin_child is None:
             continue
         printer.mark_placed(child, where)
@@ -424,14 +424,14 @@ def _write_child_differences(
             printer.run_afterwards(f"{{0}}.training = {child.training}", where)
 
 
-def _child_place(place: str | None, name: str) -> str | None:
-    if place is not None and name.isdigit():
-        return f"{place}[{name}]"
-    return f"{place}.{name}" if place is not None and name.isidentifier() else None
+def _child_path(path: str | None, name: str) -> str | None:
+    if path is not None and name.isdigit():
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path is not None and name.isidentifier() else None
 
 
 def _write_additions(
-    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, path: str | None
 ) -> None:
     """Write assignments for buffers, parameters and submodules that user code added to a torch
     module.
@@ -442,7 +442,7 @@ def _write_additions(
         if name not in made._buffers:
             late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
             text = "None" if item is None else tensor.buffer_text(printer, item)
-            printer.run_afterwards(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
+            printer.run_afterwards(f"{{0}}.register_buffer({name!r}, {text}{late})", path)
     added: dict[str, object] = {
         **{name: one for name, one in value._parameters.items() if name not in made._parameters},
         **{name: one for name, one in value._modules.items() if name not in made._modules},
@@ -452,5 +452,5 @@ def _write_additions(
         if name not in twin_state and name in printer.words:
             added[name] = item
     for name, addition in added.items():
-        where = _child_place(place, name)
+        where = _child_path(path, name)
         printer.run_afterwards(f"{{0}} = {printer.expression(addition, where)}", where)

@@ -29,10 +29,10 @@ EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
 """Names, such as ``children`` or ``vars``, with which code may read any attribute of a module."""
 
 
-def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+def write_module(printer: Printer, module: torch.nn.Module, path: str | None) -> str:
     """Return an expression that recreates a module.
 
-    ``place`` is the path to the module, such as ``.layers[0]``; None if it cannot be assigned.
+    ``path`` is the path to the module, such as ``.layers[0]``; None if it cannot be assigned.
     """
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise UnwritableValue("a TorchScript module cannot be written as code")
@@ -40,10 +40,10 @@ def write_module(printer: Printer, module: torch.nn.Module, place: str | None) -
         raise UnwritableValue("a torch.fx.GraphModule cannot be written as code")
     inner, around = _outer_calls(printer.outer, module, printer.program.store)
     with printer.within(outer=inner):
-        text = _write_construction(printer, module, place)
+        text = _write_construction(printer, module, path)
     if module.training != inner.training and not reachability.user_classes(type(module)):
-        printer.run_afterwards(f"{{0}}.training = {module.training}", place)
-    _write_hooks(printer, module, place)
+        printer.run_afterwards(f"{{0}}.training = {module.training}", path)
+    _write_hooks(printer, module, path)
     return text + around
 
 
@@ -56,7 +56,7 @@ def _outer_calls(
     calls. ``outer`` is the state that calls on an enclosing module already set.
     """
     text = ""
-    flags = {part.training for part in module.modules()}
+    flags = {inner.training for inner in module.modules()}
     if flags == {not outer.training}:
         outer = replace(outer, training=not outer.training)
         text += ".train()" if outer.training else ".eval()"
@@ -82,17 +82,17 @@ def _outer_calls(
     return outer, f"{text}.to({', '.join(targets)})" if targets else text
 
 
-def _write_construction(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+def _write_construction(printer: Printer, module: torch.nn.Module, path: str | None) -> str:
     kind = type(module)
     write = _CONTAINERS.get(kind)
-    text = write(printer, module, place) if write is not None else None
+    text = write(printer, module, path) if write is not None else None
     if text is None and reachability.is_library(kind):
-        text = layers.write_constructor_call(printer, module, place)
+        text = layers.write_constructor_call(printer, module, path)
         if text is None:
             raise UnwritableValue(
                 f"a {kind.__module__}.{kind.__qualname__} cannot be written as code"
             )
-    return _synthesize_module(printer, module, place) if text is None else text
+    return _synthesize_module(printer, module, path) if text is None else text
 
 
 # -- containers -------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _has_only_children(module: torch.nn.Module) -> bool:
 
 
 def _child_expressions(
-    printer: Printer, module: torch.nn.Module, place: str | None
+    printer: Printer, module: torch.nn.Module, path: str | None
 ) -> list[str] | None:
     """Return expressions for the children of a container with numbered children.
 
@@ -115,50 +115,50 @@ def _child_expressions(
     names = list(module._modules)
     if names != [str(index) for index in range(len(names))]:
         return None
-    return printer.items(list(module._modules.values()), place)
+    return printer.items(list(module._modules.values()), path)
 
 
-def _write_sequential(printer: Printer, module: Any, place: str | None) -> str | None:
+def _write_sequential(printer: Printer, module: Any, path: str | None) -> str | None:
     if not _has_only_children(module):
         return None
-    texts = _child_expressions(printer, module, place)
+    texts = _child_expressions(printer, module, path)
     if texts is None:
         parts = []
         for key, child in module._modules.items():
-            where = f"{place}.{key}" if place is not None and key.isidentifier() else None
+            where = f"{path}.{key}" if path is not None and key.isidentifier() else None
             parts.append(f"{key!r}: {printer.expression(child, where)}")
         ordered = f"{printer.refer_to(collections)}.OrderedDict"
         return f"torch.nn.Sequential({ordered}({{{', '.join(parts)}}}))"
     return f"torch.nn.Sequential({spread_arguments(list_display(texts))})"
 
 
-def _write_module_list(printer: Printer, module: Any, place: str | None) -> str | None:
+def _write_module_list(printer: Printer, module: Any, path: str | None) -> str | None:
     if not _has_only_children(module):
         return None
-    texts = _child_expressions(printer, module, place)
+    texts = _child_expressions(printer, module, path)
     if texts is None:
         for name, child in module._modules.items():
             printer.run_afterwards(
-                f"{{0}}.add_module({name!r}, {printer.expression(child, None)})", place
+                f"{{0}}.add_module({name!r}, {printer.expression(child, None)})", path
             )
     inner = list_display(texts) if texts else ""
     return f"torch.nn.ModuleList({inner})"
 
 
-def _write_module_dict(printer: Printer, module: Any, place: str | None) -> str | None:
+def _write_module_dict(printer: Printer, module: Any, path: str | None) -> str | None:
     if not _has_only_children(module):
         return None
-    inner = printer.dict_display(module._modules, place) if module._modules else ""
+    inner = printer.dict_display(module._modules, path) if module._modules else ""
     return f"torch.nn.ModuleDict({inner})"
 
 
-def _write_parameter_list(printer: Printer, module: Any, place: str | None) -> str | None:
-    inner = list_display(printer.items(list(module), place)) if len(module) else ""
+def _write_parameter_list(printer: Printer, module: Any, path: str | None) -> str | None:
+    inner = list_display(printer.items(list(module), path)) if len(module) else ""
     return f"torch.nn.ParameterList({inner})"
 
 
-def _write_parameter_dict(printer: Printer, module: Any, place: str | None) -> str | None:
-    inner = printer.dict_display(module, place) if len(module) else ""
+def _write_parameter_dict(printer: Printer, module: Any, path: str | None) -> str | None:
+    inner = printer.dict_display(module, path) if len(module) else ""
     return f"torch.nn.ParameterDict({inner})"
 
 
@@ -174,14 +174,14 @@ _CONTAINERS: dict[type, Writer] = {
 # -- the user's classes -----------------------------------------------------------------------
 
 
-def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
+def _synthesize_module(printer: Printer, module: torch.nn.Module, path: str | None) -> str:
     kind = type(module)
     found = printer.program.written.reached_members(kind, printer.words | {"forward"})
     everything = bool(found.words & EVERYTHING)
     before = len(printer.after)
     bases = reachability.library_bases(kind)
     base = next(one for one in bases if issubclass(one, torch.nn.Module))
-    first, done = _super_init_call(printer, module, base, place)
+    first, done = _super_init_call(printer, module, base, path)
 
     statements = [first]
     with printer.within(words=found.words):
@@ -191,17 +191,17 @@ def _synthesize_module(printer: Printer, module: torch.nn.Module, place: str | N
                 and name.isidentifier()
             ):
                 continue
-            text = _attribute_statement(printer, module, name, item, place)
+            text = _attribute_statement(printer, module, name, item, path)
             if text is not None:
                 statements.append(text)
     if module.training != printer.outer.training:
         statements.append(f"self.training = {module.training}")
-    statements += instances.take_own_statements(printer, before, place)
+    statements += instances.take_own_statements(printer, before, path)
     return instances.synthesize_instance(printer, kind, found, statements, bases)
 
 
 def _super_init_call(
-    printer: Printer, module: torch.nn.Module, base: type, place: str | None
+    printer: Printer, module: torch.nn.Module, base: type, path: str | None
 ) -> tuple[str, frozenset[str]]:
     """Return the ``super().__init__`` call for the base class ``base`` of a module's class.
 
@@ -213,12 +213,12 @@ def _super_init_call(
         count = sum(name.isdigit() for name in module._modules)
         if list(module._modules)[:count] == [str(index) for index in range(count)]:
             entries = list(module._modules.values())[:count]
-            shown = list_display(printer.items(entries, place))
+            shown = list_display(printer.items(entries, path))
             inner = shown if base is torch.nn.ModuleList else spread_arguments(shown)
             return f"super().__init__({inner})", frozenset(map(str, range(count)))
     if base in _CONTAINERS:
         return "super().__init__()", frozenset({"_size", "_keys"})
-    made = layers.super_init_call(printer, module, base, place)
+    made = layers.super_init_call(printer, module, base, path)
     return made or ("torch.nn.Module.__init__(self)", frozenset())
 
 
@@ -240,7 +240,7 @@ def _remaining_attributes(
 
 
 def _attribute_statement(
-    printer: Printer, module: torch.nn.Module, name: str, item: Any, place: str | None
+    printer: Printer, module: torch.nn.Module, name: str, item: Any, path: str | None
 ) -> str | None:
     if name in module._parameters and item is None:
         return f"self.register_parameter({name!r}, None)"
@@ -250,11 +250,11 @@ def _attribute_statement(
             return f"self.register_buffer({name!r}, None{late})"
         known = printer.place_of(item)
         if known is None:
-            printer.mark_placed(item, None if place is None else f"{place}.{name}")
+            printer.mark_placed(item, None if path is None else f"{path}.{name}")
             return f"self.register_buffer({name!r}, {buffer_text(printer, item)}{late})"
     if name in module._modules and not name.isidentifier():
         return f"self.add_module({name!r}, {printer.expression(item, None)})"
-    return instances.attribute_assignment(printer, type(module), name, item, place)
+    return instances.attribute_assignment(printer, type(module), name, item, path)
 
 
 # -- hooks ------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ _HOOKS = (
 )
 
 
-def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -> None:
+def _write_hooks(printer: Printer, module: torch.nn.Module, path: str | None) -> None:
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
             if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
@@ -281,4 +281,4 @@ def _write_hooks(printer: Printer, module: torch.nn.Module, place: str | None) -
                     f"a hook of {type(module).__name__} is left out: {error.reason}"
                 )
                 continue
-            printer.run_afterwards(f"{{0}}.{register}({text}{flag})", place)
+            printer.run_afterwards(f"{{0}}.{register}({text}{flag})", path)

@@ -16,7 +16,7 @@ def is_numpy(value: object) -> bool:
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray, numpy.dtype))
 
 
-def write_numpy_value(printer: Printer, value: Any, place: str | None) -> str:
+def write_numpy_value(printer: Printer, value: Any, path: str | None) -> str:
     """Return an expression that recreates a NumPy value; large arrays become random numbers."""
     import numpy
 

@@ -88,15 +88,15 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     kept for their effects.
     """
     binding: dict[str, list[int]] = {}
-    for index, part in enumerate(pieces):
-        for name in part.binds:
+    for index, piece in enumerate(pieces):
+        for name in piece.binds:
             binding.setdefault(name, []).append(index)
     wanted = list(names)
     kept: set[int] = set()
-    for index, part in enumerate(pieces):
-        if part.is_effect:
+    for index, piece in enumerate(pieces):
+        if piece.is_effect:
             kept.add(index)
-            wanted += part.eager | part.lazy
+            wanted += piece.eager | piece.lazy
     seen: set[str] = set()
     while wanted:
         name = wanted.pop()
@@ -106,7 +106,7 @@ def select_needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
         for index in binding.get(name, ()):
             kept.add(index)
             wanted += pieces[index].eager | pieces[index].lazy
-    return [part for index, part in enumerate(pieces) if index in kept]
+    return [piece for index, piece in enumerate(pieces) if index in kept]
 
 
 def _reachable(index: int, *needs: Sequence[set[int]]) -> set[int]:
@@ -131,26 +131,26 @@ def _dependencies(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int
     functions that it calls read a name of the other one.
     """
     binding: dict[str, int] = {}
-    for index, part in enumerate(pieces):
-        for name in part.binds:
+    for index, piece in enumerate(pieces):
+        for name in piece.binds:
             binding.setdefault(name, index)
-    variables = {name for part in pieces if part.is_step for name in part.binds}
+    variables = {name for piece in pieces if piece.is_step for name in piece.binds}
     last: dict[str, int] = {}
     effects: set[int] = set()
     needed_at_once: list[set[int]] = []
     needed_later: list[set[int]] = []
-    for index, part in enumerate(pieces):
-        at_once = {binding[name] for name in part.eager if name in binding}
-        if part.is_step:
-            for name in (part.binds | part.eager) & variables:
+    for index, piece in enumerate(pieces):
+        at_once = {binding[name] for name in piece.eager if name in binding}
+        if piece.is_step:
+            for name in (piece.binds | piece.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
                 if binding[name] <= index:  # statements before the binding are moved after it
                     last[name] = index
-        if part.is_effect:
+        if piece.is_effect:
             at_once |= effects
             effects = {index}
         at_once.discard(index)
         needed_at_once.append(at_once)
-        needed_later.append({binding[name] for name in part.lazy if name in binding})
+        needed_later.append({binding[name] for name in piece.lazy if name in binding})
     return needed_at_once, needed_later

@@ -124,9 +124,9 @@ class Afterwards:
     template: str
     places: tuple[str, ...]
 
-    def within(self, place: str) -> bool:
-        starts = (f"{place}.", f"{place}[") if place else ("",)
-        return all(one == place or one.startswith(starts) for one in self.places)
+    def within(self, path: str) -> bool:
+        starts = (f"{path}.", f"{path}[") if path else ("",)
+        return all(one == path or one.startswith(starts) for one in self.places)
 
     def text(self, root: str, name: str) -> str:
         """Return the source text of the statement, in which the variable ``name`` holds the value.
@@ -134,15 +134,15 @@ class Afterwards:
         The paths of the statement begin with ``root``, which is replaced by ``name``.
         """
         text = self.template
-        for index, place in enumerate(self.places):
-            text = text.replace(f"{{{index}}}", name + place[len(root) :])
+        for index, path in enumerate(self.places):
+            text = text.replace(f"{{{index}}}", name + path[len(root) :])
         return text
 
 
 class Printer:
     """A writer of the expression for one value, with all objects inside the value.
 
-    A *place* is the path from the whole value to an object in it, such as ``.layers[0].weight``. It
+    A *path* leads from the whole value to an object in it, such as ``.layers[0].weight``. It
     is None if the object cannot be assigned, as in a tuple. ``words`` are the names in the
     generated program's code; it does not need attributes with other names.
     """
@@ -154,14 +154,14 @@ class Printer:
         self.outer = Outer()
         self.words = frozenset(program.written.mentioned)
         self._writers = writers
-        self._places: dict[int, tuple[object, str | None]] = {}
+        self._paths: dict[int, tuple[object, str | None]] = {}
         self._active: set[int] = set()
         self._copies = 0
 
-    def expression(self, value: object, place: str | None) -> str:
+    def expression(self, value: object, path: str | None) -> str:
         """Return an expression that recreates ``value``, which is part of the whole value.
 
-        ``place`` is the path to it, such as ``.layers[0]``; None if it cannot be assigned.
+        ``path`` is the path to it, such as ``.layers[0]``; None if it cannot be assigned.
 
         Raises:
             UnwritableValue: The value, or something in it, cannot be written as source text.
@@ -169,30 +169,30 @@ class Printer:
         text = literal_text(value)
         if text is None:
             text = self.program.written.name_of(value)
-        return self._write_object(value, place) if text is None else text
+        return self._write_object(value, path) if text is None else text
 
-    def operand(self, value: object, place: str | None) -> str:
+    def operand(self, value: object, path: str | None) -> str:
         """Return an expression that recreates ``value``, in parentheses if ``.name`` or an operator
         cannot follow it directly.
 
-        ``place`` is the path to it, as in ``expression``.
+        ``path`` is the path to it, as in ``expression``.
         """
-        text = self.expression(value, place)
+        text = self.expression(value, path)
         return f"({text})" if text[:1] in "-~" or text[:1].isdigit() else text
 
-    def items(self, values: Sequence[object], place: str | None) -> list[str]:
-        """Return an expression for each item of the sequence at the path ``place``."""
+    def items(self, values: Sequence[object], path: str | None) -> list[str]:
+        """Return an expression for each item of the sequence at ``path``."""
         return [
-            self.expression(value, None if place is None else f"{place}[{index}]")
+            self.expression(value, None if path is None else f"{path}[{index}]")
             for index, value in enumerate(values)
         ]
 
-    def dict_display(self, values: Mapping[Any, object], place: str | None) -> str:
-        """Return the source text of a dictionary, for the mapping at the path ``place``."""
+    def dict_display(self, values: Mapping[Any, object], path: str | None) -> str:
+        """Return the source text of a dictionary, for the mapping at ``path``."""
         parts = []
         for key, value in values.items():
             name = self.expression(key, None)
-            where = None if place is None else f"{place}[{name}]"
+            where = None if path is None else f"{path}[{name}]"
             parts.append(f"{name}: {self.expression(value, where)}")
         return "{" + ", ".join(parts) + "}"
 
@@ -210,7 +210,7 @@ class Printer:
 
         ``template`` refers to the items at the paths ``places`` as ``{0}``, ``{1}`` and so on.
         """
-        known = [place for place in places if place is not None]
+        known = [path for path in places if path is not None]
         if len(known) < len(places):
             raise UnwritableValue(
                 "an object inside a tuple or a set was changed after it was constructed"
@@ -222,14 +222,14 @@ class Printer:
         """Return the path at which ``value`` was first written in the generated program; None if it
         was not written before.
         """
-        known = self._places.get(id(value))
+        known = self._paths.get(id(value))
         return None if known is None else known[1]
 
-    def mark_placed(self, value: object, place: str | None) -> None:
+    def mark_placed(self, value: object, path: str | None) -> None:
         """Record the path of an object without an own expression, such as a weight that a module's
         constructor creates.
         """
-        self._places.setdefault(id(value), (value, place))
+        self._paths.setdefault(id(value), (value, path))
 
     @contextmanager
     def within(
@@ -248,30 +248,30 @@ class Printer:
         finally:
             self.outer, self.words = before
 
-    def _write_object(self, value: object, place: str | None) -> str:
-        known = self._places.get(id(value))
+    def _write_object(self, value: object, path: str | None) -> str:
+        known = self._paths.get(id(value))
         if known is None:
-            self._places[id(value)] = (value, place)
-            return self._apply_writers(value, place)
+            self._paths[id(value)] = (value, path)
+            return self._apply_writers(value, path)
         if id(value) in self._active:
-            if place is None or known[1] is None:
+            if path is None or known[1] is None:
                 raise UnwritableValue(f"a {type(value).__name__} contains itself")
-            self.run_afterwards("{0} = {1}", place, known[1])
+            self.run_afterwards("{0} = {1}", path, known[1])
             return "None"
-        if place is not None and known[1] is not None and _has_identity(value):
-            self.run_afterwards("{0} = {1}", place, known[1])
+        if path is not None and known[1] is not None and _has_identity(value):
+            self.run_afterwards("{0} = {1}", path, known[1])
         self._copies += 1
         try:
-            return self._apply_writers(value, place)
+            return self._apply_writers(value, path)
         finally:
             self._copies -= 1
 
-    def _apply_writers(self, value: object, place: str | None) -> str:
+    def _apply_writers(self, value: object, path: str | None) -> str:
         self._active.add(id(value))
         try:
             for kind, write in self._writers:
                 applies = type(value) is kind if isinstance(kind, type) else kind(value)
-                text = write(self, value, place) if applies else None
+                text = write(self, value, path) if applies else None
                 if text is not None:
                     return text
         finally:

@@ -94,12 +94,12 @@ class ProgramDraft(ProgramBuilder):
         ending = ast.parse("\n".join(calls)).body
         used: set[str] = set()
         for node in ending:
-            part = ordering.analyze_statement(node)
-            used |= part.eager | part.lazy
+            piece = ordering.analyze_statement(node)
+            used |= piece.eager | piece.lazy
         kept = ordering.select_needed(self._state.pieces, used)
-        for part in kept:
-            used |= part.eager | part.lazy
-        body = [part.node for part in ordering.sort_pieces(kept)]
+        for piece in kept:
+            used |= piece.eager | piece.lazy
+        body = [piece.node for piece in ordering.sort_pieces(kept)]
         heads = [text for text, name in self._state.imports.items() if name in used]
         lines = ["import torch", *sorted(heads, key=lambda one: (one.startswith("from"), one))]
         return format_tree(ast.Module([*ast.parse("\n".join(lines)).body, *body, *ending], []))

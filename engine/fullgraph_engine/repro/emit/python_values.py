@@ -32,32 +32,32 @@ LOCKS: dict[type, str] = {
 # -- functions ----------------------------------------------------------------------------------
 
 
-def write_compiled(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_compiled(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return an expression for the original of a function or module that ``torch.compile``
     returned.
 
     The generated program calls ``torch.compile`` itself. The result is None for other values.
     """
     original = unwrap_compiled(value)
-    return None if original is value else printer.expression(original, place)
+    return None if original is value else printer.expression(original, path)
 
 
-def write_bound_method(printer: Printer, value: Any, place: str | None) -> str:
+def write_bound_method(printer: Printer, value: Any, path: str | None) -> str:
     """Return an expression that recreates a bound builtin method, like ``[].append``."""
     return f"{printer.operand(value.__self__, None)}.{value.__name__}"
 
 
-def write_reference(printer: Printer, value: Any, place: str | None) -> str:
+def write_reference(printer: Printer, value: Any, path: str | None) -> str:
     """Return the generated program's name for a function, class or module."""
     return printer.refer_to(value)
 
 
-def write_repr(printer: Printer, value: Any, place: str | None) -> str:
+def write_repr(printer: Printer, value: Any, path: str | None) -> str:
     """Return the ``repr`` of a value, like ``range(0, 3)`` or ``torch.float32``."""
     return repr(value)
 
 
-def write_enum_member(printer: Printer, value: enum.Enum, place: str | None) -> str:
+def write_enum_member(printer: Printer, value: enum.Enum, path: str | None) -> str:
     """Return the name of an enum member, like ``Color.RED``."""
     owner = printer.refer_to(type(value))
     name = value.name
@@ -69,34 +69,34 @@ def write_enum_member(printer: Printer, value: enum.Enum, place: str | None) -> 
 # -- containers ---------------------------------------------------------------------------------
 
 
-def write_list(printer: Printer, value: list[Any], place: str | None) -> str:
+def write_list(printer: Printer, value: list[Any], path: str | None) -> str:
     """Return an expression that recreates a list, like ``[1, 2]`` or ``list(range(9))``."""
     if len(value) > _LONG and value == list(range(len(value))) and {*map(type, value)} == {int}:
         return f"list(range({len(value)}))"
-    texts = printer.items(value, place)
+    texts = printer.items(value, path)
     return list_display(texts, immutable=all(isinstance(item, _IMMUTABLE) for item in value))
 
 
-def write_tuple(printer: Printer, value: tuple[Any, ...], place: str | None) -> str:
+def write_tuple(printer: Printer, value: tuple[Any, ...], path: str | None) -> str:
     """Return an expression that recreates a tuple, like ``(1, 2)``."""
     texts = printer.items(value, None)
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def write_set(printer: Printer, value: Any, place: str | None) -> str:
+def write_set(printer: Printer, value: Any, path: str | None) -> str:
     """Return an expression that recreates a set, like ``{1, 2}`` or ``frozenset({1, 2})``."""
     # Sorted, because the order of a set of strings differs between processes.
     shown = "{" + ", ".join(sorted(printer.items(list(value), None))) + "}" if value else ""
     return shown if value and type(value) is set else f"{type(value).__name__}({shown})"
 
 
-def write_partial(printer: Printer, value: functools.partial[Any], place: str | None) -> str:
+def write_partial(printer: Printer, value: functools.partial[Any], path: str | None) -> str:
     """Return an expression that recreates a partial function, like ``functools.partial(f, 1)``."""
     name = f"{printer.refer_to(functools)}.partial"
     return printer.call_text(name, [value.func, *value.args], value.keywords)
 
 
-def write_namespace(printer: Printer, value: types.SimpleNamespace, place: str | None) -> str:
+def write_namespace(printer: Printer, value: types.SimpleNamespace, path: str | None) -> str:
     """Return an expression like ``types.SimpleNamespace(a=1)`` that recreates a namespace."""
     return printer.call_text(f"{printer.refer_to(types)}.SimpleNamespace", [], vars(value))
 
@@ -104,7 +104,7 @@ def write_namespace(printer: Printer, value: types.SimpleNamespace, place: str |
 # -- classes ------------------------------------------------------------------------------------
 
 
-def write_dataclass(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_dataclass(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return a constructor call that recreates a dataclass instance; None for other values.
 
     Fields that equal their default are left out.
@@ -124,7 +124,7 @@ def write_dataclass(printer: Printer, value: Any, place: str | None) -> str | No
         if not _is_default(field, content):
             given[field.name] = content
     parts = [
-        f"{name}={printer.expression(content, None if place is None else f'{place}.{name}')}"
+        f"{name}={printer.expression(content, None if path is None else f'{path}.{name}')}"
         for name, content in given.items()
     ]
     return f"{printer.refer_to(kind)}({', '.join(parts)})"
@@ -145,7 +145,7 @@ def _is_default(field: dataclasses.Field[Any], content: object) -> bool:
     return default is content or (isinstance(content, _IMMUTABLE) and default == content)
 
 
-def write_tuple_subclass(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_tuple_subclass(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return an expression that recreates a named tuple or a struct sequence like
     ``time.struct_time``.
 
@@ -159,7 +159,7 @@ def write_tuple_subclass(printer: Printer, value: Any, place: str | None) -> str
     return None
 
 
-def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_plain_subclass(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return an expression for an instance of a class derived from a builtin; None for other
     values.
 
@@ -172,7 +172,7 @@ def write_plain_subclass(printer: Printer, value: Any, place: str | None) -> str
     return f"{printer.refer_to(type(value))}({printer.expression(plain, None) if plain else ''})"
 
 
-def write_lock(printer: Printer, value: Any, place: str | None) -> str:
+def write_lock(printer: Printer, value: Any, path: str | None) -> str:
     """Return an expression for a new, unlocked lock."""
     return f"{printer.refer_to(threading)}.{LOCKS[type(value)]}()"
 
@@ -183,7 +183,7 @@ def is_standard(value: object) -> bool:
     return module.split(".")[0] in sys.stdlib_module_names
 
 
-def write_reduced(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_reduced(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return the expression by which ``pickle`` would recreate an object, or None.
 
     Only objects of the standard library are written this way. The items of an object become

@@ -21,19 +21,19 @@ def is_operator(value: object) -> bool:
     return kind.__module__ in dispatcher.OPERATOR_MODULES or kind.__name__ == "_lru_cache_wrapper"
 
 
-def write_device(printer: Printer, value: torch.device, place: str | None) -> str:
+def write_device(printer: Printer, value: torch.device, path: str | None) -> str:
     """Return an expression like ``torch.device("cpu")``."""
     return f'torch.device("{value}")'
 
 
-def write_symbol(printer: Printer, value: Any, place: str | None) -> str | None:
+def write_symbol(printer: Printer, value: Any, path: str | None) -> str | None:
     """Return the number that a symbolic integer, float or boolean had in the run; None if
     unknown.
     """
     return literal_text(size_hint(value))
 
 
-def write_generator(printer: Printer, value: torch.Generator, place: str | None) -> str:
+def write_generator(printer: Printer, value: torch.Generator, path: str | None) -> str:
     """Return an expression for a new generator with the same seed."""
     where = "" if value.device.type == "cpu" else f'device="{value.device}"'
     made = f"torch.Generator({where})"
@@ -41,6 +41,6 @@ def write_generator(printer: Printer, value: torch.Generator, place: str | None)
     return made if seed == torch.Generator().initial_seed() else f"{made}.manual_seed({seed})"
 
 
-def write_limits(printer: Printer, value: Any, place: str | None) -> str:
+def write_limits(printer: Printer, value: Any, path: str | None) -> str:
     """Return an expression like ``torch.finfo(torch.float32)``."""
     return f"torch.{type(value).__name__}(torch.{value.dtype})"

@@ -7,7 +7,7 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..reduce.places import blocks_of
+from ..reduce.syntax_index import blocks_of
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

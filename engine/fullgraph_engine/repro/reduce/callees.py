@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from .places import FUNCTIONS, Function, SyntaxIndex
+from .syntax_index import FUNCTIONS, Function, SyntaxIndex
 
 _DEPTH = 8
 _ROUNDS = 3
@@ -47,10 +47,10 @@ class Callees:
     for ``self``.
     """
 
-    def __init__(self, places: SyntaxIndex) -> None:
-        self._places = places
+    def __init__(self, index: SyntaxIndex) -> None:
+        self._index = index
         self._attributes: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(places.tree):
+        for node in ast.walk(index.tree):
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
                     self._attributes.setdefault(name, []).append(node.value)
@@ -66,7 +66,7 @@ class Callees:
         Each call comes with its number of implicit arguments: 1 if it passes ``self``.
         """
         found: dict[Function, list[tuple[ast.Call, int]]] = {}
-        for node in ast.walk(self._places.tree):
+        for node in ast.walk(self._index.tree):
             if isinstance(node, ast.Call):
                 for function, offset in self._called_functions(self.meaning(node.func)):
                     found.setdefault(function, []).append((node, offset))
@@ -85,15 +85,15 @@ class Callees:
             return None
         match node:
             case ast.Name(id=name):
-                defined = self._places.defined.get(name)
+                defined = self._index.defined.get(name)
                 if isinstance(defined, (*FUNCTIONS, ast.ClassDef)):
                     return defined
                 if name == "self":
-                    around = self._places.enclosing_class(node)
+                    around = self._index.enclosing_class(node)
                     return None if around is None else Instance(around)
-                stores = [use for use in self._places.uses(node) if isinstance(use.ctx, ast.Store)]
+                stores = [use for use in self._index.uses(node) if isinstance(use.ctx, ast.Store)]
                 if len(stores) == 1:
-                    parent = self._places.parents[stores[0]]
+                    parent = self._index.parents[stores[0]]
                     if isinstance(parent, ast.Assign):
                         return self.meaning(parent.value, depth + 1)
                 return None if stores else self._parameter_meaning(node, depth)
@@ -120,7 +120,7 @@ class Callees:
         """Return what a parameter refers to, if all calls pass the same function, class or
         instance.
         """
-        function = self._places.home_scope(node)
+        function = self._index.home_scope(node)
         if not isinstance(function, FUNCTIONS):
             return None
         found: set[Meaning] = set()

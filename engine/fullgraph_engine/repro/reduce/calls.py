@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from ...scopes import nodes_of_scope, parameters
 from .callees import Callees, argument_for
 from .edits import Replacement, TreeEdit
-from .places import FUNCTIONS, Function, SyntaxIndex
 from .program import ParsedProgram
+from .syntax_index import FUNCTIONS, Function, SyntaxIndex
 
 
 def drop_unread_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
@@ -27,8 +27,8 @@ def inline_fixed_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdi
 
 
 def _parameter_edits(program: ParsedProgram, read: bool) -> Iterator[TreeEdit]:
-    places = SyntaxIndex.from_tree(program.tree)
-    callees = Callees(places)
+    index = SyntaxIndex.from_tree(program.tree)
+    callees = Callees(index)
     for function in ast.walk(program.tree):
         if not isinstance(function, FUNCTIONS):
             continue
@@ -36,7 +36,7 @@ def _parameter_edits(program: ParsedProgram, read: bool) -> Iterator[TreeEdit]:
         for parameter in parameters(function.args):
             if parameter.arg in first:
                 continue
-            uses = places.uses_in(function, parameter.arg)
+            uses = index.uses_in(function, parameter.arg)
             if bool(uses) is not read:
                 continue
             try:
@@ -57,7 +57,7 @@ def _parameter_edits(program: ParsedProgram, read: bool) -> Iterator[TreeEdit]:
                 value = values[0]
                 if not isinstance(value, ast.expr) or not _are_equal(values):
                     continue
-                if not _is_same_everywhere(value, places):
+                if not _is_same_everywhere(value, index):
                     continue
                 if any(not isinstance(use.ctx, ast.Load) for use in uses):
                     start = function.body[0]
@@ -74,12 +74,12 @@ def _are_equal(values: Sequence[ast.AST | None]) -> bool:
     return len({ast.dump(value) if value is not None else "" for value in values}) == 1
 
 
-def _is_same_everywhere(value: ast.expr, places: SyntaxIndex) -> bool:
+def _is_same_everywhere(value: ast.expr, index: SyntaxIndex) -> bool:
     """Whether the expression ``value`` reads only module-level names, so that any function can use
     it.
     """
     return all(
-        places.home_scope(node) is places.tree and node.id not in ("self", "cls")
+        index.home_scope(node) is index.tree and node.id not in ("self", "cls")
         for node in ast.walk(value)
         if isinstance(node, ast.Name)
     ) and not any(isinstance(node, (ast.Lambda, ast.comprehension)) for node in ast.walk(value))
@@ -119,12 +119,12 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
     The variable must be read only once, or its value must be a name or a constant.
     """
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Assign(targets=[ast.Name() as target]):
-                uses = places.reads_of_binding(target)
+                uses = index.reads_of_binding(target)
                 simple = isinstance(node.value, (ast.Name, ast.Constant))
                 if uses and (simple or len(uses) == 1):
                     edits.append(TreeEdit({node: None, **dict.fromkeys(uses, node.value)}))
@@ -133,22 +133,22 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace the only call of a function by its body."""
-    places = SyntaxIndex.from_tree(program.tree)
-    callees = Callees(places)
+    index = SyntaxIndex.from_tree(program.tree)
+    callees = Callees(index)
     for function, sites in callees.sites.items():
         if len(sites) == 1 and not _is_expression(function):
-            edit = _inline_edit(function, *sites[0], places)
+            edit = _inline_edit(function, *sites[0], index)
             if edit is not None:
                 yield (edit,)
 
 
 def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace the only call of a function by the expression that it returns."""
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
-    for function, sites in Callees(places).sites.items():
+    for function, sites in Callees(index).sites.items():
         if len(sites) == 1 and _is_expression(function):
-            edit = _inline_edit(function, *sites[0], places)
+            edit = _inline_edit(function, *sites[0], index)
             if edit is not None:
                 edits.append(edit)
     yield edits
@@ -159,12 +159,12 @@ def _is_expression(function: Function) -> bool:
 
 
 def _inline_edit(
-    function: Function, call: ast.Call, offset: int, places: SyntaxIndex
+    function: Function, call: ast.Call, offset: int, index: SyntaxIndex
 ) -> TreeEdit | None:
     if (
         not _is_call_by_name(call)
         or function.name == "__init__"
-        or _is_within(call, function, places)
+        or _is_within(call, function, index)
     ):
         return None
     if function.args.vararg or function.args.kwarg:
@@ -178,20 +178,20 @@ def _inline_edit(
         for node in nodes_of_scope(function.body)
     ):
         return None
-    site = places.statement(call)
-    scope = places.scopes[call]
+    site = index.statement(call)
+    scope = index.scopes[call]
     changes: dict[ast.AST, Replacement] = {function: None}
     before: list[ast.stmt] = []
-    taken = places.names_in(scope) | set(places.defined) | places.imported
+    taken = index.names_in(scope) | set(index.defined) | index.imported
     renamed: dict[str, str] = {}
-    for name in sorted(places.names_in(function)):
+    for name in sorted(index.names_in(function)):
         new = name
         while new in taken:
             new += "_"
         renamed[name] = new
     substituted: set[str] = set()
     for position, parameter in enumerate(parameters(function.args)):
-        uses = places.uses_in(function, parameter.arg)
+        uses = index.uses_in(function, parameter.arg)
         if position < offset:
             # ``self.method(...)`` passes the same ``self``.
             if not _is_call_on_self(call) and uses:
@@ -218,7 +218,7 @@ def _inline_edit(
             before.append(ast.Assign(targets=[target], value=value))
     for name, new in renamed.items():
         if name not in substituted and name != new:
-            for use in places.uses_in(function, name):
+            for use in index.uses_in(function, name):
                 changes[use] = ast.Name(id=new, ctx=use.ctx)
     body = function.body[:-1] if returns else function.body
     result = last.value if isinstance(last, ast.Return) else None
@@ -243,10 +243,10 @@ def _is_call_on_self(call: ast.Call) -> bool:
     return False
 
 
-def _is_within(node: ast.AST, function: ast.AST, places: SyntaxIndex) -> bool:
+def _is_within(node: ast.AST, function: ast.AST, index: SyntaxIndex) -> bool:
     inner: ast.AST | None = node
     while inner is not None:
         if inner is function:
             return True
-        inner = places.parents.get(inner)
+        inner = index.parents.get(inner)
     return False

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from .callees import method_of
 from .edits import Replacement, TreeEdit
-from .places import FUNCTIONS, Function, SyntaxIndex
 from .program import ParsedProgram
+from .syntax_index import FUNCTIONS, Function, SyntaxIndex
 
 _CALLED = ("forward", "__call__")
 
@@ -65,7 +65,7 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace an attribute by its value, if it is assigned once and the value is
     a constant or global.
     """
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     written: dict[str, int] = {}
@@ -84,14 +84,14 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
             continue
         value = assignments[0].value
         simple = isinstance(value, (ast.Constant, ast.Name))
-        if (simple or len(read[name]) == 1) and _is_global(value, places):
+        if (simple or len(read[name]) == 1) and _is_global(value, index):
             edits.append(TreeEdit({assignments[0]: None, **dict.fromkeys(read[name], value)}))
     yield edits
 
 
 def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace an instance by the value of one of its attributes."""
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
     for node in ast.walk(program.tree):
@@ -101,7 +101,7 @@ def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]
                 only = sum(use.id == name for use in uses) == 1
                 removed: dict[ast.AST, Replacement] = {owner: None} if only else {}
                 for value in _attribute_values(owner):
-                    if _is_global(value, places):
+                    if _is_global(value, index):
                         yield (TreeEdit({node: value, **removed}),)
 
 
@@ -118,21 +118,23 @@ def classes_to_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]
     """Propose edits that turn a class with one method into a function, its attributes into
     globals.
     """
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     for node in program.tree.body:
         if isinstance(node, ast.ClassDef):
-            for edit in _dissolve_class(node, places):
+            for edit in _dissolve_class(node, index):
                 yield (edit,)
 
 
-def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEdit]:
+def _dissolve_class(owner: ast.ClassDef, index: SyntaxIndex) -> Iterator[TreeEdit]:
     start = method_of(owner, "__init__")
-    methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part is not start]
+    methods = [
+        member for member in owner.body if isinstance(member, FUNCTIONS) and member is not start
+    ]
     if len(methods) != 1 or (start is not None and len(start.args.args) != 1):
         return
     method = methods[0]
-    constants = [part for part in owner.body if part is not start and part is not method]
-    if any(not isinstance(part, (ast.Assign, ast.Pass)) for part in constants):
+    constants = [member for member in owner.body if member is not start and member is not method]
+    if any(not isinstance(member, (ast.Assign, ast.Pass)) for member in constants):
         return
     changes: dict[ast.AST, Replacement] = {}
     static = any(
@@ -143,19 +145,21 @@ def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEd
         if not method.args.args:
             return
         changes[method.args.args[0]] = None
-    state = _attributes_as_variables(owner, start, method, places)
+    state = _attributes_as_variables(owner, start, method, index)
     if state is None:
         return
     changes.update(state)
-    before: list[ast.stmt] = [part for part in constants if not isinstance(part, ast.Pass)]
+    before: list[ast.stmt] = [member for member in constants if not isinstance(member, ast.Pass)]
     if start is not None:
-        before.extend(part for part in start.body if not _starts_base(_expression_value(part)))
+        before.extend(
+            member for member in start.body if not _starts_base(_expression_value(member))
+        )
     function = type(method)(**{**dict(ast.iter_fields(method)), "decorator_list": []})
     function.name = (
-        method.name if method.name not in _CALLED else _lowercase_name(owner.name, places)
+        method.name if method.name not in _CALLED else _lowercase_name(owner.name, index)
     )
     changes[owner] = (*before, function)
-    for use in ast.walk(places.tree):
+    for use in ast.walk(index.tree):
         match use:
             case ast.Call(func=ast.Name(id=name), args=[]) if name == owner.name:
                 changes[use] = ast.Name(id=function.name, ctx=ast.Load())
@@ -169,7 +173,7 @@ def _dissolve_class(owner: ast.ClassDef, places: SyntaxIndex) -> Iterator[TreeEd
 
 
 def _attributes_as_variables(
-    owner: ast.ClassDef, start: Function | None, method: Function, places: SyntaxIndex
+    owner: ast.ClassDef, start: Function | None, method: Function, index: SyntaxIndex
 ) -> dict[ast.AST, Replacement] | None:
     """Return replacements that turn the attributes of ``self`` into variables.
 
@@ -183,29 +187,29 @@ def _attributes_as_variables(
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     } | {
         target.id
-        for part in owner.body
-        if isinstance(part, ast.Assign)
-        for target in part.targets
+        for member in owner.body
+        if isinstance(member, ast.Assign)
+        for target in member.targets
         if isinstance(target, ast.Name)
     }
-    locals_ = places.names_in(method) | (places.names_in(start) if start is not None else set())
-    taken = locals_ | places.names_in(places.tree) | set(places.defined) | places.imported
+    locals_ = index.names_in(method) | (index.names_in(start) if start is not None else set())
+    taken = locals_ | index.names_in(index.tree) | set(index.defined) | index.imported
     globals_: set[str] = set()
     for node in ast.walk(owner):
         if not (isinstance(node, ast.Name) and node.id == "self"):
             continue
-        parent = places.parents[node]
+        parent = index.parents[node]
         if not isinstance(parent, ast.Attribute) or parent.attr not in own:
             return None
         name = parent.attr
         while name in taken:
             name += "_"
-        if isinstance(parent.ctx, ast.Store) and places.scopes[parent] is method:
+        if isinstance(parent.ctx, ast.Store) and index.scopes[parent] is method:
             globals_.add(name)
         changes[parent] = ast.Name(id=name, ctx=parent.ctx)
-    for part in owner.body:
-        if isinstance(part, ast.Assign):
-            for target in part.targets:
+    for member in owner.body:
+        if isinstance(member, ast.Assign):
+            for target in member.targets:
                 if isinstance(target, ast.Name) and target.id in taken - {target.id}:
                     return None
     if globals_:
@@ -214,9 +218,9 @@ def _attributes_as_variables(
     return changes
 
 
-def _lowercase_name(name: str, places: SyntaxIndex) -> str:
+def _lowercase_name(name: str, index: SyntaxIndex) -> str:
     new = name.lower()
-    while new in places.names_in(places.tree) | set(places.defined) | places.imported:
+    while new in index.names_in(index.tree) | set(index.defined) | index.imported:
         new += "_"
     return new
 
@@ -234,9 +238,9 @@ def _expression_value(statement: ast.stmt) -> ast.AST | None:
     return statement.value if isinstance(statement, ast.Expr) else None
 
 
-def _is_global(value: ast.expr, places: SyntaxIndex) -> bool:
+def _is_global(value: ast.expr, index: SyntaxIndex) -> bool:
     return all(
-        places.home_scope(node) is places.tree and node.id != "self"
+        index.home_scope(node) is index.tree and node.id != "self"
         for node in ast.walk(value)
         if isinstance(node, ast.Name)
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from .callees import Callees, required_arguments, required_by_import
 from .edits import TreeEdit
-from .places import SyntaxIndex
 from .program import ParsedProgram
+from .syntax_index import SyntaxIndex
 from .values import is_data
 
 _DEEPEST = 6
@@ -16,27 +16,25 @@ _DEEPEST = 6
 
 def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by the first variable in them, outermost first."""
-    places = SyntaxIndex.from_tree(program.tree)
-    for level in _expressions_by_depth(places):
+    index = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(index):
         edits: list[TreeEdit] = []
         for node in level:
-            leaf = None if isinstance(node, (ast.Name, ast.Constant)) else places.value_in(node)
-            if leaf is not None and not _is_idle(node, leaf, places):
+            leaf = None if isinstance(node, (ast.Name, ast.Constant)) else index.value_in(node)
+            if leaf is not None and not _is_idle(node, leaf, index):
                 edits.append(TreeEdit({node: leaf}))
         yield edits[::-1]
 
 
 def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by one of their direct subexpressions."""
-    places = SyntaxIndex.from_tree(program.tree)
-    for level in _expressions_by_depth(places):
+    index = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(index):
         first: list[TreeEdit] = []
         others: list[TreeEdit] = []
         for node in level:
             parts = [
-                part
-                for part in _replacement_parts(node, places)
-                if not _is_idle(node, part, places)
+                one for one in _replacement_parts(node, index) if not _is_idle(node, one, index)
             ]
             first.extend(TreeEdit({node: part}) for part in parts[:1])
             others.extend(TreeEdit({node: part}) for part in parts[1:])
@@ -47,9 +45,9 @@ def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that remove arguments, keywords, list elements and comprehension conditions."""
-    places = SyntaxIndex.from_tree(program.tree)
-    needed = _minimal_calls(places)
-    for level in _expressions_by_depth(places):
+    index = SyntaxIndex.from_tree(program.tree)
+    needed = _minimal_calls(index)
+    for level in _expressions_by_depth(index):
         edits: list[TreeEdit] = []
         for node in level:
             if node not in needed:
@@ -59,13 +57,13 @@ def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by 1, except names and expression statements."""
-    places = SyntaxIndex.from_tree(program.tree)
-    for level in _expressions_by_depth(places):
+    index = SyntaxIndex.from_tree(program.tree)
+    for level in _expressions_by_depth(index):
         yield [
             TreeEdit({node: ast.Constant(value=1)})
             for node in level
             if not (isinstance(node, ast.Constant) or _root_name(node))
-            and not isinstance(places.parents[node], ast.Expr)
+            and not isinstance(index.parents[node], ast.Expr)
         ][::-1]
 
 
@@ -79,19 +77,21 @@ def drop_targets(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     yield edits[::-1]
 
 
-def _is_idle(node: ast.expr, part: ast.expr, places: SyntaxIndex) -> bool:
-    """Whether replacing ``node`` by ``part`` leaves a statement without any effect."""
-    if not isinstance(places.parents[node], ast.Expr):
+def _is_idle(node: ast.expr, smaller: ast.expr, index: SyntaxIndex) -> bool:
+    """Whether replacing ``node`` by ``smaller`` leaves a statement without any effect."""
+    if not isinstance(index.parents[node], ast.Expr):
         return False
-    if isinstance(part, ast.Name):
-        return places.home_scope(part) is places.scopes[part]
-    is_outside = places.scopes[node] is places.tree
-    return is_outside and isinstance(part, ast.Call) and _root_name(part.func) in places.imported
+    if isinstance(smaller, ast.Name):
+        return index.home_scope(smaller) is index.scopes[smaller]
+    is_outside = index.scopes[node] is index.tree
+    return (
+        is_outside and isinstance(smaller, ast.Call) and _root_name(smaller.func) in index.imported
+    )
 
 
-def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
+def _minimal_calls(index: SyntaxIndex) -> set[ast.Call]:
     """Return the calls that pass only the arguments that the called function requires."""
-    callees = Callees(places)
+    callees = Callees(index)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
         if not (function.args.vararg or function.args.kwarg):
@@ -102,9 +102,9 @@ def _minimal_calls(places: SyntaxIndex) -> set[ast.Call]:
             }
     return found | {
         node
-        for node in ast.walk(places.tree)
+        for node in ast.walk(index.tree)
         if isinstance(node, ast.Call)
-        and _root_name(node.func) in places.imported
+        and _root_name(node.func) in index.imported
         and 0 < _count_arguments(node) <= required_by_import(node)
     }
 
@@ -120,20 +120,20 @@ def _root_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _expressions_by_depth(places: SyntaxIndex) -> list[list[ast.expr]]:
+def _expressions_by_depth(index: SyntaxIndex) -> list[list[ast.expr]]:
     """Group the expressions that the program evaluates by their depth inside their statement.
 
     Names of modules are left out.
     """
     level: list[ast.expr] = []
-    for node in ast.walk(places.tree):
+    for node in ast.walk(index.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
             level.extend(_direct_expressions(node))
         elif isinstance(node, ast.withitem):
             level.append(node.context_expr)
     levels: list[list[ast.expr]] = []
     while len(levels) < _DEEPEST:
-        level = [node for node in level if _root_name(node) not in places.imported]
+        level = [node for node in level if _root_name(node) not in index.imported]
         levels.append([node for node in level if _is_read(node)])
         level = [part for node in level for part in _inner_expressions(node)]
         if not level:
@@ -164,7 +164,7 @@ def _inner_expressions(node: ast.AST) -> Iterator[ast.expr]:
             yield from _inner_expressions(child)
 
 
-def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr]:
+def _replacement_parts(node: ast.expr, index: SyntaxIndex) -> Iterator[ast.expr]:
     match node:
         case ast.List(elts=[_, _, *_]) | ast.Tuple(elts=[_, _, *_]) if is_data(node):
             return
@@ -174,7 +174,7 @@ def _replacement_parts(node: ast.expr, places: SyntaxIndex) -> Iterator[ast.expr
                 yield func.value
             for value in values:
                 yield value.value if isinstance(value, ast.Starred) else value
-            if isinstance(func, ast.Attribute) and _root_name(func) not in {"", *places.imported}:
+            if isinstance(func, ast.Attribute) and _root_name(func) not in {"", *index.imported}:
                 yield func.value
             if isinstance(func, ast.Call):
                 yield func

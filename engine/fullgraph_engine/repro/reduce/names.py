@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from .callees import Callees
 from .edits import Replacement, TreeEdit
-from .places import FUNCTIONS, SyntaxIndex
 from .program import ParsedProgram
+from .syntax_index import FUNCTIONS, SyntaxIndex
 
 _FUNCTIONS = ("f", "g", "h", "f2", "g2", "h2")
 _CLASSES = ("C", "D", "E", "C2", "D2", "E2")
@@ -23,8 +23,8 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     The first group renames all together; then each is renamed alone.
     """
     tree = program.tree
-    places = SyntaxIndex.from_tree(tree)
-    callees = Callees(places)
+    index = SyntaxIndex.from_tree(tree)
+    callees = Callees(index)
     own: dict[str, tuple[str, ...]] = {}
     reserved: set[str] = set(dir(builtins))
     sites: dict[str, list[ast.AST]] = {}

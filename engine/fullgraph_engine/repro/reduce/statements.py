@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from .edits import Replacement, TreeEdit
-from .places import DEFINITIONS, FUNCTIONS, SyntaxIndex, blocks_by_depth
 from .program import ParsedProgram
+from .syntax_index import DEFINITIONS, FUNCTIONS, SyntaxIndex, blocks_by_depth
 
 _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
@@ -114,54 +114,54 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
     Reads of a removed variable are replaced by the variable that its value was computed from.
     """
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     for level in blocks_by_depth(program.tree):
         last_first = level[::-1]
-        last_first.sort(key=lambda block: _block_priority(block, places))
+        last_first.sort(key=lambda block: _block_priority(block, index))
         for block in last_first:
-            edits = [_removal_edit(statement, places) for statement in reversed(block)]
+            edits = [_removal_edit(statement, index) for statement in reversed(block)]
             yield [edit for edit in edits if edit is not None]
 
 
-def _block_priority(block: list[ast.stmt], places: SyntaxIndex) -> int:
+def _block_priority(block: list[ast.stmt], index: SyntaxIndex) -> int:
     """Return a sort key for a block: 0 in a class, 1 outside of classes, 2 in a constructor."""
-    around = places.scopes[block[0]]
-    if places.enclosing_class(block[0]) is None:
+    around = index.scopes[block[0]]
+    if index.enclosing_class(block[0]) is None:
         return 1
     return 2 if isinstance(around, FUNCTIONS) and around.name == "__init__" else 0
 
 
-def _removal_edit(statement: ast.stmt, places: SyntaxIndex) -> TreeEdit | None:
+def _removal_edit(statement: ast.stmt, index: SyntaxIndex) -> TreeEdit | None:
     if isinstance(statement, ast.Pass):
         return None
     changes: dict[ast.AST, Replacement] = {statement: None}
     match statement:
-        case ast.Assign(targets=[ast.Name() as target]) if not places.bound_before(target):
-            source = places.value_in(statement.value)
+        case ast.Assign(targets=[ast.Name() as target]) if not index.bound_before(target):
+            source = index.value_in(statement.value)
             if source is not None and source.id != target.id:
-                for use in places.reads_of_binding(target):
+                for use in index.reads_of_binding(target):
                     changes[use] = source
         case ast.Assign(targets=[ast.Tuple() as several]):
-            source = places.value_in(statement.value)
+            source = index.value_in(statement.value)
             for part in several.elts:
                 if (
                     source is not None
                     and isinstance(part, ast.Name)
-                    and not places.bound_before(part)
+                    and not index.bound_before(part)
                 ):
-                    changes.update(dict.fromkeys(places.reads_of_binding(part), source))
+                    changes.update(dict.fromkeys(index.reads_of_binding(part), source))
     return TreeEdit(changes)
 
 
 def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace variables by the variable that their value was computed from."""
-    places = SyntaxIndex.from_tree(program.tree)
+    index = SyntaxIndex.from_tree(program.tree)
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Assign(targets=[ast.Name() as target]):
-                source = places.value_in(node.value)
-                uses = places.reads_of_binding(target)
+                source = index.value_in(node.value)
+                uses = index.reads_of_binding(target)
                 if source is not None and source.id != target.id and uses:
                     edits.append(TreeEdit({node: None, **dict.fromkeys(uses, source)}))
     yield edits[::-1]

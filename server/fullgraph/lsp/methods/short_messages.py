@@ -139,7 +139,7 @@ async def read_document(
     return types.TextDocumentContentResult(text=await context.documents.read_content(params.uri))
 
 
-HANDLERS: Mapping[str, Callable[[ServerContext, Any], None]] = {
+HANDLERS: Mapping[str, Callable[[ServerContext, Any], Any]] = {
     types.SHUTDOWN: shut_down,
     types.EXIT: exit_server,
     types.SET_TRACE: set_trace,

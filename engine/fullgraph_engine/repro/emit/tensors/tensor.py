@@ -16,10 +16,10 @@ from .strided import Spec, TensorExpression, spec_of, with_contents
 from .unusual import nested_tensor_text, unusual_tensor_text
 
 
-def write_tensor(printer: Printer, value: torch.Tensor, place: str | None) -> str:
+def write_tensor(printer: Printer, value: torch.Tensor, path: str | None) -> str:
     """Return an expression that recreates a tensor or a parameter.
 
-    ``place`` is the path to the tensor in the written value, such as ``.weight``; None if it cannot
+    ``path`` is the path to the tensor in the written value, such as ``.weight``; None if it cannot
     be assigned.
     """
     kind = type(value)
