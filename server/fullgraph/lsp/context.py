@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fullgraph.lsp.configuration import Configuration
 from fullgraph.lsp.connection import ClientConnection
@@ -59,3 +60,11 @@ class ServerContext:
         open.
         """
         return self.session.files.units.get(uri)
+
+    async def find_configured(self, params: Any) -> AnalysisUnit | None:
+        """Return the analysis of the file that a request of a client names by ``uri``, as soon as
+        the session has its settings. Before, it is unknown whether the file may be traced.
+        """
+        await self.session.permission.configured.wait()
+        uri = getattr(params, "uri", None)
+        return self.find_unit(uri) if isinstance(uri, str) else None

@@ -23,7 +23,6 @@ from fullgraph.domain.wording import (
 from fullgraph.lsp.places import OtherTexts, range_in, range_json, text_edits
 from fullgraph.render.breaks import cost_clause
 from fullgraph.render.terminal import FindingFile, finding_text
-from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Range
@@ -39,16 +38,7 @@ class DiagnosticBuilder:
         self._session = session
         self._texts = OtherTexts()
 
-    def for_unit(
-        self, unit: AnalysisUnit, open_documents: dict[str, Document]
-    ) -> list[types.Diagnostic]:
-        return [
-            self.for_finding(item, unit.document, open_documents) for item in unit.view.findings()
-        ]
-
-    def for_finding(
-        self, item: FileFinding, document: Document, open_documents: dict[str, Document]
-    ) -> types.Diagnostic:
+    def for_finding(self, item: FileFinding, document: Document) -> types.Diagnostic:
         finding, client = item.finding, self._session.client
         has_description = client.code_description and item.href
         unnecessary = client.unnecessary_tag and finding.unnecessary
@@ -60,12 +50,12 @@ class DiagnosticBuilder:
             source=SOURCE,
             message=_message_text(item),
             tags=[types.DiagnosticTag.Unnecessary] if unnecessary else None,
-            related_information=self._related_information(item, document, open_documents),
+            related_information=self._related_information(item, document),
             data=_client_data(item, document) if client.diagnostic_data else None,
         )
 
     def _related_information(
-        self, item: FileFinding, document: Document, open_documents: dict[str, Document]
+        self, item: FileFinding, document: Document
     ) -> list[types.DiagnosticRelatedInformation] | None:
         if not self._session.client.related_information:
             return None
@@ -75,8 +65,9 @@ class DiagnosticBuilder:
             )
             for place, words in _same_cause_places(item)
         ]
+        opened = self._session.files.documents() if item.finding.related else {}
         for other in item.finding.related:
-            location = self._texts.find_location(other.path, other.range, document, open_documents)
+            location = self._texts.find_location(other.path, other.range, document, opened)
             if location is not None:
                 related.append(types.DiagnosticRelatedInformation(location, other.message))
         return related or None

@@ -10,10 +10,10 @@ from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.candidate import edits_between
+from fullgraph.lsp.command_actions import command_action, target_at
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.places import workspace_edit
 from fullgraph.lsp.server_capabilities import EXPLAIN_FIXES, FIX_ALL_KIND, is_requested
-from fullgraph.lsp.show_actions import target_at
 from fullgraph.render.fixes import verification_words
 from fullgraph.render.measured import fixes_words, speed_verdict
 from fullgraph.render.summary import cut_message
@@ -39,13 +39,10 @@ def fix_actions(
 ) -> Iterator[types.CodeAction]:
     """Yield code actions that apply the fixes of findings, best first; only safe fixes are marked
     as preferred. A fix of several findings is one action."""
-    open_documents = context.session.files.documents()
     diagnostics: dict[str, list[types.Diagnostic]] = defaultdict(list)
     distinct: dict[str, Fix] = {}
     for item in findings:
-        diagnostic = context.publication.diagnostics.for_finding(
-            item, unit.document, open_documents
-        )
+        diagnostic = context.publication.diagnostics.for_finding(item, unit.document)
         for fix in context.fixes.find_fixes(unit, item):
             distinct.setdefault(fix.candidate.text, fix)
             diagnostics[fix.candidate.text].append(diagnostic)
@@ -79,8 +76,7 @@ def state_actions(
             yield types.CodeAction(title=title, kind=kind, disabled=disabled)
         else:
             argument = {"uri": unit.document.uri, "finding": item.id}
-            command = types.Command(title, EXPLAIN_FIXES, arguments=[argument])
-            yield types.CodeAction(title=title, kind=kind, command=command)
+            yield command_action(title, kind, EXPLAIN_FIXES, argument)
 
 
 def fix_state_words(context: ServerContext, unit: AnalysisUnit, item: FileFinding) -> str:

@@ -79,7 +79,8 @@ class Publication:
 
     def _build_items(self, unit: AnalysisUnit) -> list[dict[str, Any]]:
         began = time.perf_counter()
-        diagnostics = self.diagnostics.for_unit(unit, self._session.files.documents())
+        build = self.diagnostics.for_finding
+        diagnostics = [build(item, unit.document) for item in unit.view.findings()]
         items = [self._connection.to_json_data(item) for item in diagnostics]
         self._build_seconds = time.perf_counter() - began
         return items

@@ -112,7 +112,7 @@ class _Lister:
     def _inherits_forward(self, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a class may inherit ``forward`` from a base class of the file, or of a package
         other than torch."""
-        if _has_forward(node):
+        if any(isinstance(one, _FUNCTIONS) and one.name == "forward" for one in node.body):
             return bool(seen)
         for base in node.bases:
             root = _root_name(base)
@@ -149,10 +149,6 @@ def _imported_packages(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
             package = module.partition(".")[0]
             if package not in sys.stdlib_module_names:
                 yield name, package
-
-
-def _has_forward(node: ast.ClassDef) -> bool:
-    return any(isinstance(one, _FUNCTIONS) and one.name == "forward" for one in node.body)
 
 
 def _root_name(expression: ast.expr) -> str:

@@ -210,7 +210,9 @@ def of_function(site: Site) -> Iterator[Candidate]:
     if above[int(method) :] != [site.module] or function.asynchronous is not None:
         return
     parameters = of_signature(syntax, function)
-    moved = _moved_decorators(function)
+    moved = [
+        one for one in function.decorators if dotted_name(callee(one.decorator)) != "staticmethod"
+    ]
     static = len(moved) < len(function.decorators)
     values = _Values([], [])
     if method and not static:
@@ -595,13 +597,6 @@ def _as_operator(
         rest.with_changes(leading_lines=[*BLANK, *(one for one in leading if one.comment)]),
     ]
     return site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch"))
-
-
-def _moved_decorators(function: cst.FunctionDef) -> list[cst.Decorator]:
-    """Return the decorators that move with the body of a function to the new function."""
-    return [
-        one for one in function.decorators if dotted_name(callee(one.decorator)) != "staticmethod"
-    ]
 
 
 def _returned_tensors(

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.allow_actions import allow_actions
+from fullgraph.lsp.command_actions import (
+    allow_actions,
+    reduce_actions,
+    repro_actions,
+    show_actions,
+)
 from fullgraph.lsp.context import ServerContext
 from fullgraph.lsp.fix_actions import (
     fix_actions,
@@ -17,10 +22,8 @@ from fullgraph.lsp.fix_actions import (
     state_actions,
 )
 from fullgraph.lsp.places import position_key, range_in, workspace_edit
-from fullgraph.lsp.probe_actions import probe_fixes
-from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
+from fullgraph.lsp.probes import probe_fixes
 from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND, is_requested
-from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.analysis_unit import AnalysisUnit
 from fullgraph.session.documents import Document
 from fullgraph.session.ignores import ignore_fix
@@ -82,14 +85,12 @@ def _ignore_actions(
 def _quick_fix(
     context: ServerContext, unit: AnalysisUnit, item: FileFinding, fix: Fix
 ) -> types.CodeAction:
-    diagnostic = context.publication.diagnostics.for_finding(
-        item, unit.document, context.session.files.documents()
-    )
+    diagnostic = context.publication.diagnostics.for_finding(item, unit.document)
     return types.CodeAction(
         title=fix.title,
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[diagnostic],
-        is_preferred=_preferred_flag(context, fix),
+        is_preferred=True if fix.preferred and context.client.code_action_preferred else None,
         edit=workspace_edit(context.client, unit.document, fix.edits),
     )
 
@@ -110,7 +111,3 @@ def _is_in_request(item: FileFinding, document: Document, params: types.CodeActi
 def _touches_range(range_: types.Range, params: types.CodeActionParams) -> bool:
     start, end = position_key(params.range.start), position_key(params.range.end)
     return position_key(range_.start) <= end and start <= position_key(range_.end)
-
-
-def _preferred_flag(context: ServerContext, fix: Fix) -> bool | None:
-    return True if fix.preferred and context.client.code_action_preferred else None

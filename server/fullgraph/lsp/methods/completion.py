@@ -11,7 +11,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.lsp.context import ServerContext
-from fullgraph.lsp.probe_completion import TRIGGERS, probe_completion
+from fullgraph.lsp.probes import TRIGGERS, probe_completion
 from fullgraph.operators.completion import (
     CandidateKind,
     CompletionCandidate,

@@ -20,10 +20,7 @@ METHOD = FILE_SUMMARY
 
 async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
     """Return the summary of an open file, in words and as numbers; None if it is not open."""
-    uri = getattr(params, "uri", None)
-    # Before the session has its settings, it is unknown whether the file may be traced.
-    await context.session.permission.configured.wait()
-    unit = context.find_unit(uri) if isinstance(uri, str) else None
+    unit = await context.find_configured(params)
     if unit is None:
         return None
     summary = summarize_file(context.session, unit)

@@ -22,11 +22,9 @@ async def handle(context: ServerContext, params: Any) -> dict[str, Any] | None:
     A function has one run for each set of inputs. ``run`` is the index of the run; ``probe`` is the
     number of its inputs.
     """
-    uri, name = getattr(params, "uri", None), getattr(params, "target", None)
+    name = getattr(params, "target", None)
     line, run, probe = (_int_parameter(params, key) for key in ("line", "run", "probe"))
-    # Before the session has its settings, nothing is traced yet.
-    await context.session.permission.configured.wait()
-    unit = context.find_unit(uri) if isinstance(uri, str) else None
+    unit = await context.find_configured(params)
     if unit is None:
         return None
 
