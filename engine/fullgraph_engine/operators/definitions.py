@@ -66,15 +66,8 @@ def _check_definition(definition: OperatorDefinition) -> Finding | None:
     if located is None:
         return None
     where, fault = located
-    return Finding(
-        code="schema/invalid",
-        message=fault.message,
-        range=where,
-        hints=fault.hints,
-        href=_DOCUMENTATION + definition.api,
-        mode="real",
-        identity=f"schema/invalid@{place_words(where)}",
-        evidence=DefinitionEvidence(definition.qualname),
+    return _operator_finding(
+        "schema/invalid", definition, fault.message, fault.hints, definition.api, where=where
     )
 
 
@@ -434,17 +427,14 @@ def _check_fake_signature(
     except ValueError:
         return None
     except TypeError as error:
-        code = "schema/fake-signature"
-        return Finding(
-            code=code,
-            message=f"The fake kernel of `{definition.qualname}` has other parameters than the "
-            f"operator: {error}",
-            range=where,
-            hints=(f"Give it the operator's parameters: `({_python_parameters(arguments)})`.",),
-            href=_DOCUMENTATION + "register_fake",
-            mode="real",
-            identity=f"{code}@{place_words(where)}",
-            evidence=DefinitionEvidence(definition.qualname),
+        return _operator_finding(
+            "schema/fake-signature",
+            definition,
+            f"The fake kernel of `{definition.qualname}` has other parameters than the operator: "
+            f"{error}",
+            (f"Give it the operator's parameters: `({_python_parameters(arguments)})`.",),
+            "register_fake",
+            where=where,
         )
     return None
 
@@ -515,8 +505,11 @@ def _operator_finding(
     hints: tuple[str, ...],
     anchor: str,
     notes: tuple[str, ...] = (),
+    *,
+    where: Range | None = None,
 ) -> Finding:
-    where = definition.name_range
+    """Return a finding about an operator; its range is the operator's name unless it is given."""
+    where = where if where is not None else definition.name_range
     return Finding(
         code=code,
         message=message,
