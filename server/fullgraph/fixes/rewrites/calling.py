@@ -15,7 +15,12 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls, guard_of
 from fullgraph.fixes.rewrites.if_conversion import statements_of
-from fullgraph.fixes.rewrites.names import code_of, descendants, named_parameters, names_read
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    find_all,
+    named_parameters,
+    names_read,
+)
 from fullgraph.fixes.rewrites.placing import insert_before
 from fullgraph.fixes.rewrites.syntax import Syntax, callee, reads
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -104,8 +109,8 @@ def copied_attributes(site: Site) -> Iterator[Candidate]:
     guard, syntax = guard_of(site.finding), Syntax(site)
     found = _VIEW_IN_ATTRIBUTE.search(guard.words) if guard is not None else None
     changes: list[tuple[cst.CSTNode, Change]] = []
-    for assign in m.findall(site.module, m.Assign()) if found is not None else ():
-        assert isinstance(assign, cst.Assign) and found is not None
+    for assign in find_all(site.module, cst.Assign) if found is not None else ():
+        assert found is not None
         targets: list[cst.CSTNode] = [assign.targets[0].target]
         values: list[cst.BaseExpression] = [assign.value]
         if isinstance(targets[0], cst.Tuple) and isinstance(assign.value, cst.Tuple):
@@ -132,8 +137,7 @@ def _ignores_keys(function: cst.CSTNode | None, name: str) -> bool:
         return False
     method = m.Attribute(m.Name(name), m.Name("values") | m.Name("items"))
     values = 0
-    for loop in m.findall(function.body, m.For(iter=m.Call(method))):
-        assert isinstance(loop, cst.For)
+    for loop in find_all(function.body, cst.For, m.For(iter=m.Call(method))):
         is_pair = m.matches(loop.target, m.Tuple([m.Element(m.Name()), m.Element()]))
         of_values = m.matches(loop.iter, m.Call(m.Attribute(attr=m.Name("values"))))
         if is_pair and not of_values:
@@ -157,8 +161,7 @@ def uncompiled_evaluation(site: Site) -> Iterator[Candidate]:
         return
     stance = f'{syntax.spelled("torch.compiler.set_stance")}("force_eager")'
     changes: list[tuple[cst.CSTNode, Change]] = []
-    for block in m.findall(site.module, m.With()):
-        assert isinstance(block, cst.With)
+    for block in find_all(site.module, cst.With):
         if any(syntax.name(callee(one.item)) in _WITHOUT_GRADIENTS for one in block.items):
             comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
             first = [
@@ -309,8 +312,8 @@ def default_arguments(site: Site) -> Iterator[Candidate]:
             continue
         renamed = [
             (node, new)
-            for node in descendants(default)
-            if isinstance(node, cst.Name) and (new := given.get(node.value)) is not None
+            for node in find_all(default, cst.Name)
+            if (new := given.get(node.value)) is not None
         ]
         passed = code_of(default.visit(Replacing(renamed)))  # type: ignore[arg-type]
         code = f"({passed} if {value.value} is None else {value.value})"
@@ -329,8 +332,7 @@ def _default_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression |
     None otherwise.
     """
     test = m.Comparison(m.Name(name), [m.ComparisonTarget(m.Is(), m.Name("None"))])
-    for branch in m.findall(function.body, m.If(test=test, orelse=None)):
-        assert isinstance(branch, cst.If)
+    for branch in find_all(function.body, cst.If, m.If(test=test, orelse=None)):
         lines = statements_of(branch.body)
         small = lines[0].body[0] if isinstance(lines[0], cst.SimpleStatementLine) else None
         if len(lines) != 1 or not isinstance(small, cst.Assign):

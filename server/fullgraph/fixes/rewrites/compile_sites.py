@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.fixes.rewrites.names import code_of, named_parameters
+from fullgraph.fixes.rewrites.names import code_of, find_all, named_parameters
 from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted_name
 from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
@@ -45,7 +45,7 @@ def compiled_function(syntax: Syntax, function: str, target: str) -> cst.Functio
     ``Net.update``; it selects one of several methods ``forward``.
     """
     named = m.FunctionDef(name=m.Name(compiled_name(function)))
-    found = [one for one in m.findall(syntax.module, named) if isinstance(one, cst.FunctionDef)]
+    found = [*find_all(syntax.module, cst.FunctionDef, named)]
     if len(found) > 1:
         kinds = [syntax.text.around(one, cst.ClassDef) for one in found]
         path = target.split(".")
@@ -63,8 +63,7 @@ def compile_expressions(syntax: Syntax, function: str) -> list[cst.BaseExpressio
     for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
         decorators = [one.decorator for one in cst.ensure_type(node, cst.FunctionDef).decorators]
         found += [one for one in decorators if _is_compile(syntax, one)]
-    for call in m.findall(syntax.module, m.Call()):
-        assert isinstance(call, cst.Call)
+    for call in find_all(syntax.module, cst.Call):
         given = _compiled_argument(syntax, call)
         if given is not None and (function == "forward" or _is_called(given, function)):
             # Compiling a module compiles its ``forward``.
@@ -76,8 +75,8 @@ def compile_expressions(syntax: Syntax, function: str) -> list[cst.BaseExpressio
         # break.
         found = [
             call
-            for call in m.findall(syntax.module, m.Call())
-            if isinstance(call, cst.Call) and _compiled_argument(syntax, call) is not None
+            for call in find_all(syntax.module, cst.Call)
+            if _compiled_argument(syntax, call) is not None
         ]
     return found[:_MOST_PLACES]
 
@@ -124,8 +123,7 @@ def compiled_calls(syntax: Syntax, function: str) -> list[CompiledCallSite]:
         return []
     called = {function, *_compiled_names(syntax, function)}
     found = []
-    for call in m.findall(syntax.module, m.Call()):
-        assert isinstance(call, cst.Call)
+    for call in find_all(syntax.module, cst.Call):
         is_library = syntax.called(call).startswith("torch.")
         is_named = dotted_name(call.func).rpartition(".")[2] in called and not is_library
         if is_named or _is_compiled_here(syntax, call):
@@ -157,8 +155,8 @@ def _parameters(syntax: Syntax, function: str) -> list[str] | None:
 
 
 def _compiling(syntax: Syntax) -> Iterator[cst.Call]:
-    for call in m.findall(syntax.module, m.Call()):
-        if isinstance(call, cst.Call) and syntax.called(call) == "torch.compile":
+    for call in find_all(syntax.module, cst.Call):
+        if syntax.called(call) == "torch.compile":
             yield call
 
 
@@ -169,8 +167,7 @@ def _compiled_names(syntax: Syntax, function: str) -> Iterator[str]:
     For ``forward``, these are the names of all compiled modules, because modules are not named
     after it.
     """
-    for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(syntax.module, cst.Assign, m.Assign(value=m.Call())):
         value = cst.ensure_type(assign.value, cst.Call)
         given = _compiled_argument(syntax, value)
         if given is not None and (function == "forward" or _is_called(given, function)):
@@ -192,8 +189,7 @@ def _names_of_objects(syntax: Syntax) -> Iterator[str]:
         kind = syntax.text.around(method, cst.ClassDef)
         if kind is not None and any(_is_compile(syntax, one.decorator) for one in decorators):
             kinds.add(kind.name.value)
-    for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(syntax.module, cst.Assign, m.Assign(value=m.Call())):
         if dotted_name(cst.ensure_type(assign.value, cst.Call).func) in kinds:
             yield from (dotted_name(one.target).rpartition(".")[2] for one in assign.targets)
 

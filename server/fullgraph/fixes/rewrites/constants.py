@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.names import descendants, find_all
 from fullgraph.fixes.rewrites.syntax import reads, targets
 from fullgraph.fixes.site import Site
 
@@ -48,8 +48,7 @@ def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseE
         for one in descendants(function.body)
         if isinstance(one, cst.BaseSmallStatement)
         for target in targets(one)
-        for name in descendants(target)
-        if isinstance(name, cst.Name)
+        for name in find_all(target, cst.Name)
     }
     yield from _known_constants(
         function.body, {key: values[key] for key in values if key not in bound}
@@ -131,8 +130,7 @@ def _of_class(site: Site) -> dict[str, int]:
     for made in site.constructors:
         defaults = _of_arguments(made)
         to_self = m.AssignTarget(m.Attribute(m.Name("self")))
-        for assign in m.findall(made.body, m.Assign(targets=[to_self])):
-            assert isinstance(assign, cst.Assign)
+        for assign in find_all(made.body, cst.Assign, m.Assign(targets=[to_self])):
             value = assign.value
             number = (
                 value.evaluated_value

@@ -11,7 +11,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.if_conversion import statements_of
-from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all
 from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables, reads
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -106,13 +106,13 @@ class _Constant:
             return False
         if not any(isinstance(one, cst.Call) for one in inside):
             return False
-        rest = [one for one in descendants(expression) if isinstance(one, cst.Attribute)]
+        rest = [*find_all(expression, cst.Attribute)]
         attributes = {code_of(one) for one in rest if m.matches(one, _SELF)}
         if not attributes or attributes - self._attributes:
             return False
         mentions = len(reads(expression, "self"))
         own = sum(m.matches(one, _SELF) for one in rest)
-        names = {one.value for one in descendants(expression) if isinstance(one, cst.Name)}
+        names = {one.value for one in find_all(expression, cst.Name)}
         used = {name for name in names if reads(expression, name)} - {"self"}
         return mentions == own and used <= self._known
 

@@ -11,6 +11,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import eager_only
+from fullgraph.fixes.rewrites.names import find_all
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import (
@@ -131,8 +132,7 @@ def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
     )
     changes: list[tuple[cst.CSTNode, Change]] = []
     for one in site.constructors:
-        for assign in m.findall(one, initial):
-            assert isinstance(assign, cst.Assign)
+        for assign in find_all(one, cst.Assign, initial):
             number = site.code(assign.value)
             kind = ", dtype=torch.float64" if isinstance(assign.value, cst.Float) else ""
             made = f"torch.tensor({number}{kind})"

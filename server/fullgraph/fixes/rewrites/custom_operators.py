@@ -23,7 +23,14 @@ from fullgraph.fixes.rewrites.disable import (
     smallest_call,
 )
 from fullgraph.fixes.rewrites.if_conversion import Outside, Statement
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    descendants,
+    find_all,
+    names_bound,
+    names_read,
+    walk,
+)
 from fullgraph.fixes.rewrites.operands import (
     asked_for,
     kind_of,
@@ -706,8 +713,7 @@ def add_fake_kernels(site: Site) -> Iterator[Candidate]:
     syntax = Syntax(site)
     if name in _registered_kernels(syntax):
         return
-    for function in m.findall(syntax.module, m.FunctionDef()):
-        assert isinstance(function, cst.FunctionDef)
+    for function in find_all(syntax.module, cst.FunctionDef):
         if name not in (_defined_operator(syntax, one.decorator) for one in function.decorators):
             continue
         parameters = [one.name.value for one in function.params.params]
@@ -881,8 +887,7 @@ def _registered_kernels(syntax: Syntax) -> set[str]:
     text = syntax.module.code
     found = set(re.findall(r"""register_fake\(\s*["'](\w+::\w+)["']""", text))
     functions = set(re.findall(r"(\w+)\.register_fake\b", text))
-    for function in m.findall(syntax.module, m.FunctionDef()):
-        assert isinstance(function, cst.FunctionDef)
+    for function in find_all(syntax.module, cst.FunctionDef):
         if function.name.value in functions:
             found |= {_defined_operator(syntax, one.decorator) for one in function.decorators}
     return found

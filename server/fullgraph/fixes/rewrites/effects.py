@@ -14,7 +14,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.names import descendants, find_all
 from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Small,
@@ -265,8 +265,8 @@ def _is_query(call: cst.Call) -> bool:
 def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
     """Return the calls inside an expression that may change something, as source code."""
     found: list[str] = []
-    for node in descendants(value):
-        if isinstance(node, cst.Call) and not asks_only(syntax, node):
+    for node in find_all(value, cst.Call):
+        if not asks_only(syntax, node):
             found.append(f"`{syntax.site.code(node.func)}`")
     return list(dict.fromkeys(found))
 

@@ -22,6 +22,7 @@ from fullgraph.fixes.rewrites.left_out import (
 from fullgraph.fixes.rewrites.names import (
     code_of,
     descendants,
+    find_all,
     names_bound,
     names_read,
     names_read_first,
@@ -150,8 +151,8 @@ def _split_iteration(
         elements = [
             one
             for line in lines
-            for one in descendants(line)
-            if isinstance(one, cst.Subscript) and counted & set(variables_in(one))
+            for one in find_all(line, cst.Subscript)
+            if counted & set(variables_in(one))
         ]
         values = list(dict.fromkeys(code_of(one) for one in elements))
         names = {code: f"value{number or ''}" for number, code in enumerate(values)}

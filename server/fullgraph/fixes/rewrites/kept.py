@@ -13,7 +13,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.if_conversion import add_comments, statements_of
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, names_bound, names_read
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.rewrites.syntax import names_in, reads, targets
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -80,8 +80,7 @@ def _caching_branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]
     here = site.statement
     small = here.body[0] if isinstance(here, cst.SimpleStatementLine) else None
     names = {code_of(one) for one in targets(small)} if small is not None else set()
-    for one in m.findall(function.body, m.If()):
-        assert isinstance(one, cst.If)
+    for one in find_all(function.body, cst.If):
         if names & names_in(one.test):
             yield one
 

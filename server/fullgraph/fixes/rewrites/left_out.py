@@ -19,6 +19,7 @@ from fullgraph.fixes.rewrites.dynamic import dynamic_changes
 from fullgraph.fixes.rewrites.names import (
     code_of,
     descendants,
+    find_all,
     local_names,
     names_bound,
     variables_in,
@@ -66,8 +67,8 @@ def _find_mentions(function: cst.FunctionDef, words: str) -> list[cst.BaseExpres
     found = [one for one in nodes if isinstance(one, (cst.Name, cst.Attribute))]
     copies = {
         small.targets[0].target.value
-        for small in descendants(function.body)
-        if isinstance(small, cst.Assign) and code_of(small.value) == words
+        for small in find_all(function.body, cst.Assign)
+        if code_of(small.value) == words
         if isinstance(small.targets[0].target, cst.Name)
     }
     return [one for one in found if code_of(one) in {words, *copies}]
@@ -188,7 +189,7 @@ def _move(
     own = set(names_bound(changed)) if isinstance(changed, cst.BaseComp) else set()
     for node in descendants(changed):
         if isinstance(node, cst.CompFor):
-            own |= {one.value for one in descendants(node.target) if isinstance(one, cst.Name)}
+            own |= {one.value for one in find_all(node.target, cst.Name)}
     read = dict.fromkeys(variables_in(changed))
     for name in read:
         if name in parameters and name in local:

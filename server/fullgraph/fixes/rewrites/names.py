@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
+import libcst.matchers as m
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
@@ -191,6 +192,16 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         node = pending.pop()
         yield node
         pending += reversed(node.children)
+
+
+def find_all(
+    node: cst.CSTNode, kind: type[_Node], pattern: m.BaseMatcherNode | None = None
+) -> Iterator[_Node]:
+    """Yield a node and its descendants of the class ``kind``, in the order of the text; with
+    ``pattern``, only those that match it."""
+    for one in descendants(node):
+        if isinstance(one, kind) and (pattern is None or m.matches(one, pattern)):
+            yield one
 
 
 def variable_nodes(node: cst.CSTNode) -> Iterator[cst.Name]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from fullgraph.fixes.rewrites.names import code_of, descendants, walk
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, walk
 from fullgraph.fixes.rewrites.syntax import Syntax, arguments, bound_variables, dotted_name, targets
 
 PLAIN = ("int", "float", "bool", "str")
@@ -124,7 +124,7 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
 
 
 def _calls_of_function(module: cst.Module) -> tuple[cst.Call, ...]:
-    return tuple(one for one in descendants(module) if isinstance(one, cst.Call))
+    return tuple(one for one in find_all(module, cst.Call))
 
 
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Union
 
 import libcst as cst
-import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.disable import BLANK, global_names
 from fullgraph.fixes.rewrites.dynamic_outputs import CAPTURE
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, names_bound
 from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables, dotted_name, targets
 from fullgraph.fixes.site import Change, Site
 
@@ -34,7 +33,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
     if not site.finding.code.startswith("graph-break"):
         return
     tops = [one for one in site.module.body if not _is_own(one)]
-    calls = [one for top in tops for one in descendants(top) if isinstance(one, cst.Call)]
+    calls = [one for top in tops for one in find_all(top, cst.Call)]
     packs = [one for one in calls if syntax.called(one) == _PACK]
     pads = [one for one in calls if syntax.called(one) == _PAD]
     layers = _layers(syntax, packs, calls) if packs else []
@@ -174,12 +173,10 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
     recurrent: _Owned = set()
     others: _Owned = {
         (syntax.text.around(one, cst.ClassDef), one.name.value)
-        for one in m.findall(syntax.module, m.FunctionDef())
-        if isinstance(one, cst.FunctionDef)
+        for one in find_all(syntax.module, cst.FunctionDef)
     }
     own = {one.name.value for one in syntax.module.body if isinstance(one, cst.ClassDef)}
-    for small in m.findall(syntax.module, m.Assign()):
-        assert isinstance(small, cst.Assign)
+    for small in find_all(syntax.module, cst.Assign):
         calls = {syntax.called(one) for one in descendants(small.value)} - {""}
         for target in targets(small):
             root, _, name = dotted_name(target).partition(".")
@@ -200,8 +197,7 @@ def _bound_to(
     With ``first``, the variables hold the first elements of the results.
     """
     found: set[str] = set()
-    for small in m.findall(function.body, m.Assign()) if function is not None else ():
-        assert isinstance(small, cst.Assign)
+    for small in find_all(function.body, cst.Assign) if function is not None else ():
         if small.value not in calls:
             continue
         for target in targets(small):

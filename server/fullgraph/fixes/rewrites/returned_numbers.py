@@ -11,7 +11,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls
-from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.names import code_of, find_all
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -66,8 +66,8 @@ def returned_numbers(site: Site) -> Iterator[Candidate]:
 
 def _find_numbers(function: cst.FunctionDef) -> Iterator[_Returned]:
     """Yield each number that a ``return`` statement of the function reads from a tensor."""
-    for one in descendants(function.body):
-        if isinstance(one, cst.Return) and one.value is not None:
+    for one in find_all(function.body, cst.Return):
+        if one.value is not None:
             yield from _in_value(one.value, ())
 
 

@@ -17,7 +17,7 @@ from fullgraph.fixes.rewrites.constants import Size
 from fullgraph.fixes.rewrites.if_conversion import Statement, add_comments, block, statements_of
 from fullgraph.fixes.rewrites.names import (
     code_of,
-    descendants,
+    find_all,
     names_bound,
     names_read_first,
     walk,
@@ -69,11 +69,9 @@ def rows(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidat
 
     ``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``.
     """
-    for call in m.findall(function.body, m.Call()):
-        assert isinstance(call, cst.Call)
+    for call in find_all(function.body, cst.Call):
         yield from _rewrite_comprehension(site, function, call, size)
-    for loop in m.findall(function.body, m.For(orelse=None)):
-        assert isinstance(loop, cst.For)
+    for loop in find_all(function.body, cst.For, m.For(orelse=None)):
         yield from _rewrite_loop(site, function, loop, size)
         yield from _by_scan(site, function, loop, size)
 
@@ -157,8 +155,7 @@ def _counts(function: cst.FunctionDef, iterated: cst.BaseExpression, size: Size)
     if not match[1].isidentifier():
         return False
     found = []
-    for assign in m.findall(function.body, m.Assign()):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(function.body, cst.Assign):
         target, value = assign.targets[0].target, code_of(assign.value)
         if code_of(target) == match[1]:
             found.append(value in spelled)
@@ -183,8 +180,8 @@ def _by_number(
     taken: dict[tuple[str, int], list[cst.Subscript]] = {}
     bound = set(names_bound(*body))
     for one in body:
-        for node in descendants(one):
-            if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
+        for node in find_all(one, cst.Subscript):
+            if isinstance(node.value, cst.Name):
                 axis = _axis(node, index)
                 if axis is not None and node.value.value not in bound:
                     taken.setdefault((node.value.value, axis), []).append(node)
@@ -293,8 +290,8 @@ def _in_chunks(
     part = f"{':,' * size.axis}{index}:{index}+{step}"
     changes: list[tuple[cst.CSTNode, Change]] = [
         (node, node.value)
-        for node in descendants(made.elt)
-        if isinstance(node, cst.Subscript) and code_of(node.value) == size.name
+        for node in find_all(made.elt, cst.Subscript)
+        if code_of(node.value) == size.name
         if "".join(code_of(node).split()) == f"{size.name}[{part}]"
     ]
     whole = made.elt.visit(Replacing(changes))
@@ -419,11 +416,8 @@ def _rewrite_list(
     ``name`` is the name of the list. ``of_row`` is the code of the function for one row. The
     statements ``first`` define this function.
     """
-    stacked = [
-        call
-        for call in m.findall(function.body, m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()]))
-        if isinstance(call, cst.Call)
-    ]
+    with_name = m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()])
+    stacked = [*find_all(function.body, cst.Call, with_name)]
     empty = m.findall(
         function.body,
         m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name(name))], m.List([]))]),

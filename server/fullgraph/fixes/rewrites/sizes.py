@@ -12,7 +12,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.conditions import operand
 from fullgraph.fixes.rewrites.constants import SIZE, Size, constants
-from fullgraph.fixes.rewrites.names import code_of, descendants, named_parameters
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, named_parameters
 from fullgraph.fixes.rewrites.numpy_numbers import OF_MATH
 from fullgraph.fixes.rewrites.rows import rows
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
@@ -123,8 +123,7 @@ def _rewrite_linspace(site: Site) -> Iterator[Candidate]:
     """Yield a rewrite of ``linspace(0, 1, n)``, which makes ``n`` a constant, as ``arange``."""
     here = site.statement
     linspace = m.Call(func=m.Attribute(m.Name("torch"), m.Name("linspace")))
-    for call in m.findall(here, linspace) if here is not None else ():
-        assert isinstance(call, cst.Call)
+    for call in find_all(here, cst.Call, linspace) if here is not None else ():
         if len(call.args) < 3 or any(arg.keyword for arg in call.args[:3]):
             continue
         start, end, steps = (code_of(arg.value) for arg in call.args[:3])
@@ -184,13 +183,11 @@ def _rewrite_upsample(site: Site, function: cst.FunctionDef, size: Size) -> Iter
         return
     syntax = Syntax(site)
     made: dict[str, list[cst.Arg]] = {}
-    for assign in m.findall(of_class, m.Assign(value=m.Call())):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(of_class, cst.Assign, m.Assign(value=m.Call())):
         layer = cst.ensure_type(assign.value, cst.Call)
         if syntax.called(layer).endswith("nn.Upsample") and all(arg.keyword for arg in layer.args):
             made[code_of(assign.targets[0].target)] = list(layer.args)
-    for call in m.findall(function.body, m.Call(args=[m.Arg(keyword=None, star="")])):
-        assert isinstance(call, cst.Call)
+    for call in find_all(function.body, cst.Call, m.Call(args=[m.Arg(keyword=None, star="")])):
         options = made.get(code_of(call.func), [])
         names = [arg.keyword.value if arg.keyword else "" for arg in options]
         if "size" not in names or "scale_factor" in names:
@@ -240,8 +237,7 @@ def _rewrite_attributes(site: Site, size: Size) -> Iterator[Candidate]:
     here = site.statement
     if here is None:
         return
-    for call in m.findall(here, m.Call()):
-        assert isinstance(call, cst.Call)
+    for call in find_all(here, cst.Call):
         values = [arg.value for arg in call.args]
         values += [
             element.value
@@ -263,8 +259,7 @@ def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
     here = site.statement
     if here is None or isinstance(here, cst.BaseCompoundStatement):
         return
-    for attribute in m.findall(here, m.Attribute(value=m.Name("self"))):
-        assert isinstance(attribute, cst.Attribute)
+    for attribute in find_all(here, cst.Attribute, m.Attribute(value=m.Name("self"))):
         parent = site.text.parent(attribute)
         if isinstance(parent, cst.Call) and parent.func is attribute:
             continue
@@ -291,8 +286,7 @@ def _infer_size(site: Site) -> Iterator[Candidate]:
     The size then follows from the other sizes.
     """
     here = site.statement
-    for call in m.findall(here, m.Call(func=m.Attribute())) if here is not None else ():
-        assert isinstance(call, cst.Call)
+    for call in find_all(here, cst.Call, m.Call(func=m.Attribute())) if here is not None else ():
         name = cst.ensure_type(call.func, cst.Attribute).attr.value
         if name not in _INFERRED:
             continue
@@ -319,8 +313,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
     """
     syntax = Syntax(site)
     here = site.statement
-    for call in m.findall(here, m.Call()) if here else ():
-        assert isinstance(call, cst.Call)
+    for call in find_all(here, cst.Call) if here else ():
         package, _, name = syntax.called(call).rpartition(".")
         if package == "numpy" and name in _OF_MATH and len(call.args) == 1:
             changed = call.with_changes(func=cst.parse_expression(f"math.{_OF_MATH[name]}"))
@@ -331,8 +324,7 @@ def _rewrite_functions(site: Site) -> Iterator[Candidate]:
                 gives_up="The result is a Python number instead of a NumPy number.",
                 extends=True,
             )
-    for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
-        assert isinstance(call, cst.Call)
+    for call in find_all(here, cst.Call, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
         function = cst.ensure_type(call.func, cst.Attribute).attr.value
         if function in _OF_TENSORS and len(call.args) == 1 and names_in(call.args[0].value):
             of = f"torch.scalar_tensor({code_of(call.args[0].value)}, dtype=torch.float64)"
@@ -376,15 +368,14 @@ def _rewrite_filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate
         full = f"torch.full(({count},), {value})"
         names = [
             target.value
-            for assign in m.findall(function.body, m.Assign())
-            if isinstance(assign, cst.Assign) and assign.value is product
+            for assign in find_all(function.body, cst.Assign)
+            if assign.value is product
             for target in (assign.targets[0].target,)
             if isinstance(target, cst.Name)
         ]
-        for call in m.findall(
-            function.body, m.Call(func=m.Attribute(m.Name("torch"), m.Name("tensor")))
+        for call in find_all(
+            function.body, cst.Call, m.Call(func=m.Attribute(m.Name("torch"), m.Name("tensor")))
         ):
-            assert isinstance(call, cst.Call)
             given = call.args[0].value if call.args else None
             through = isinstance(given, cst.Name) and given.value in names
             if given is product:
@@ -417,8 +408,9 @@ def _rewrite_split(site: Site, function: cst.FunctionDef, size: Size) -> Iterato
     In a split into other sizes, such as ``[2, 6]``, one size becomes the remainder.
     """
     here = site.statement
-    for call in m.findall(here, m.Call(func=m.Attribute(attr=m.Name("split")))) if here else ():
-        assert isinstance(call, cst.Call)
+    for call in (
+        find_all(here, cst.Call, m.Call(func=m.Attribute(attr=m.Name("split")))) if here else ()
+    ):
         func = cst.ensure_type(call.func, cst.Attribute)
         first = 1 if code_of(func.value) == "torch" else 0
         given = call.args[first].value if len(call.args) > first else None

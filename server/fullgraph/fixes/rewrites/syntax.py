@@ -11,7 +11,7 @@ from typing import Union
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.fixes.rewrites.names import code_of, descendants, variable_nodes
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, variable_nodes
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, SkipEvidence
 
@@ -439,7 +439,7 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def names_in(node: cst.CSTNode) -> set[str]:
     """Return all names that occur in a node."""
-    return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
+    return {one.value for one in find_all(node, cst.Name)}
 
 
 def free_variable(syntax: Syntax, name: str) -> str:

@@ -15,7 +15,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.compile_sites import compiled_calls, compiled_function, guard_of
 from fullgraph.fixes.rewrites.left_out import comparing_dynamic
-from fullgraph.fixes.rewrites.names import code_of, descendants, variables_in
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, variables_in
 from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -152,8 +152,7 @@ def _global_variable(numbers: _Numbers, name: str) -> Iterator[Candidate]:
     """
     module = numbers.syntax.module
     changes: _Changes = []
-    for assign in m.findall(module, m.Assign([m.AssignTarget(m.Name(name))])):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(module, cst.Assign, m.Assign([m.AssignTarget(m.Name(name))])):
         line = numbers.syntax.text.parent(assign)
         if line is not None and numbers.syntax.text.parent(line) is module and not changes:
             changes.append((assign.value, numbers.tensor(assign.value)))
@@ -174,13 +173,13 @@ def _attribute(numbers: _Numbers, name: str) -> Iterator[Candidate]:
     Assignments outside the constructor change the element of the tensor.
     """
     syntax = numbers.syntax
-    for kind in m.findall(syntax.module, m.ClassDef()):
-        assert isinstance(kind, cst.ClassDef)
+    for kind in find_all(syntax.module, cst.ClassDef):
         made = [
             assign
             for one in m.findall(kind, m.FunctionDef(m.Name("__init__")))
-            for assign in m.findall(one, m.Assign([m.AssignTarget(_attribute_named(name))]))
-            if isinstance(assign, cst.Assign)
+            for assign in find_all(
+                one, cst.Assign, m.Assign([m.AssignTarget(_attribute_named(name))])
+            )
         ]
         if len(made) != 1:
             continue
@@ -211,8 +210,7 @@ def _later_assignments(
     ``made`` is the assignment in the constructor; it is not changed here.
     """
     target = m.AssignTarget(_attribute_named(name))
-    for assign in m.findall(numbers.syntax.module, m.Assign([target])):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(numbers.syntax.module, cst.Assign, m.Assign([target])):
         if assign is not made:
             yield assign, _fill(assign.targets[0].target, assign.value)
 
@@ -224,19 +222,18 @@ def _created_parts(numbers: _Numbers, name: str) -> Iterator[Candidate]:
     syntax = numbers.syntax
     keyword = m.Arg(keyword=m.Name(name))
     changes: _Changes = []
-    for arg in m.findall(syntax.module, keyword):
-        assert isinstance(arg, cst.Arg)
+    for arg in find_all(syntax.module, cst.Arg, keyword):
         changes.append((arg.value, numbers.tensor(arg.value)))
-    for element in m.findall(syntax.module, m.DictElement(key=m.SimpleString())):
-        assert isinstance(element, cst.DictElement)
+    for element in find_all(syntax.module, cst.DictElement, m.DictElement(key=m.SimpleString())):
         if cst.ensure_type(element.key, cst.SimpleString).evaluated_value == name:
             changes.append((element.value, numbers.tensor(element.value)))
     if changes:
         yield numbers.candidate(f"Turn `{name}` into a tensor", changes)
     key = m.SubscriptElement(m.Index(m.SimpleString()))
     written: _Changes = []
-    for assign in m.findall(syntax.module, m.Assign([m.AssignTarget(m.Subscript(slice=[key]))])):
-        assert isinstance(assign, cst.Assign)
+    for assign in find_all(
+        syntax.module, cst.Assign, m.Assign([m.AssignTarget(m.Subscript(slice=[key]))])
+    ):
         if code_of(assign.targets[0].target).endswith((f'["{name}"]', f"['{name}']")):
             written.append((assign.value, numbers.tensor(assign.value)))
     if written:
