@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...scopes import free_names
+from ...targets.source import last_name
 
 # Decorators that do not read the annotations of a function.
 _BLIND_NAMES = """
@@ -47,7 +48,8 @@ class _Cleaning(ast.NodeTransformer):
         return self._clean_function(node)
 
     def _clean_function(self, node: Any) -> ast.AST:
-        if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
+        decorators = [getattr(one, "func", one) for one in node.decorator_list]
+        if all(last_name(one) in _BLIND for one in decorators):
             node.returns = None
             for argument in ast.walk(node.args):
                 if isinstance(argument, ast.arg):
@@ -76,7 +78,7 @@ class _Cleaning(ast.NodeTransformer):
         self.generic_visit(node)
         self._depth -= 1
         self._in_class = outer
-        if _is_docstring(node.body[:1]):
+        if ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
         if not node.body:
             node.body = [ast.Pass()]
@@ -95,20 +97,3 @@ class _Cleaning(ast.NodeTransformer):
         if self._lazy and not all(self._known(name) for name in free_names(annotation)):
             return ast.Constant(ast.unparse(annotation))
         return annotation
-
-
-def _last_name(decorator: ast.expr) -> str:
-    if isinstance(decorator, ast.Call):
-        decorator = decorator.func
-    if isinstance(decorator, ast.Attribute):
-        return decorator.attr
-    return decorator.id if isinstance(decorator, ast.Name) else ""
-
-
-def _is_docstring(body: list[ast.stmt]) -> bool:
-    return (
-        bool(body)
-        and isinstance(body[0], ast.Expr)
-        and isinstance(body[0].value, ast.Constant)
-        and isinstance(body[0].value.value, str)
-    )

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from ...protocol import Finding, Frame, evidence
+from ...targets.source import last_name
 from ...tracing.stacks import is_machinery, is_torch
 
 _GROUPS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|0x[0-9a-fA-F]+")
@@ -173,13 +174,4 @@ def _construct_and_callee(frame: Frame | None) -> tuple[str, str]:
             return "", ""
     if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
         return "value", ""  # a smaller program may replace a name or attribute by a constant
-    return type(node).__name__, _callee_name(node)
-
-
-def _callee_name(node: ast.AST) -> str:
-    if not isinstance(node, ast.Call):
-        return ""
-    called = node.func
-    if isinstance(called, ast.Attribute):
-        return called.attr
-    return called.id if isinstance(called, ast.Name) else ""
+    return type(node).__name__, last_name(node.func) if isinstance(node, ast.Call) else ""

@@ -385,10 +385,8 @@ def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
             continue
         for node in statement.body:
             if any(name in (bound_variables(target) or ()) for target in targets(node)):
-                new = cst.parse_statement(line, syntax.module.config_for_parsing)
-                assert isinstance(new, cst.SimpleStatementLine)
                 return syntax.site.replaced(
-                    [(statement, cst.FlattenSentinel([statement, new]))],
+                    [(statement, cst.FlattenSentinel([statement, syntax.line(line)]))],
                     imports=syntax.lacking("torch"),
                 )
     return None

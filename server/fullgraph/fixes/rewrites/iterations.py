@@ -113,9 +113,7 @@ def _move_loop(
     instead = f"{', '.join(returned)} = {call}" if returned else call
     if moves_rest:
         instead = f"return {call}"
-    line = cst.parse_statement(instead, site.module.config_for_parsing)
-    assert isinstance(line, cst.SimpleStatementLine)
-    line = line.with_changes(leading_lines=loop.leading_lines)
+    line = syntax.line(instead).with_changes(leading_lines=loop.leading_lines)
     gone: list[tuple[cst.CSTNode, Change]] = [(one, cst.RemoveFromParent()) for one in after]
     changes: list[tuple[cst.CSTNode, Change]] = [(loop, line), *(gone if moves_rest else [])]
     top = syntax.text.top_level(loop)
