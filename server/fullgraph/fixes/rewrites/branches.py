@@ -33,7 +33,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     statements_of,
 )
 from fullgraph.fixes.rewrites.loop_exits import LEAVING, leaves, loop_around
-from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, walk
+from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, names_bound, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Site
@@ -65,7 +65,7 @@ def _skip_messages(site: Site, node: cst.If) -> Iterator[Candidate]:
 
     ``node`` is the ``if`` whose condition broke the graph.
     """
-    small = [one for line in statements_of(node.body) for one in _small_statements(line)]
+    small = _small_statements(*statements_of(node.body))
     said = [one for one in small if not _rewrite_once(site, node, one)]
     syntax = Syntax(site)
     quiet = all(is_message(one) or watches(syntax, one) for one in said)
@@ -104,7 +104,7 @@ def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
     if not noted or not isinstance(small.value, (cst.Name, cst.BaseNumber)):
         return False
     name = place.attr.value if isinstance(place, cst.Attribute) else code_of(place)
-    stored = {id(target) for one in descendants(site.module) for target in _stored_places(one)}
+    stored = {id(one.target) for one in find_all(site.module, cst.AssignTarget)}
     here = {id(one) for one in descendants(node)}
     return all(
         id(one) in stored | here
@@ -113,10 +113,6 @@ def _rewrite_once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
         and (one.attr.value if isinstance(one, cst.Attribute) else code_of(one)) == name
         and not isinstance(site.text.parent(one), (cst.NameItem, cst.Attribute))
     )
-
-
-def _stored_places(node: cst.CSTNode) -> list[cst.CSTNode]:
-    return [one.target for one in node.targets] if isinstance(node, cst.Assign) else []
 
 
 def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -131,8 +127,11 @@ def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
     return cst.parse_expression(f"not torch.compiler.is_compiling() and {code}")
 
 
-def _small_statements(line: Statement) -> Sequence[cst.CSTNode]:
-    return line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+def _small_statements(*lines: Statement) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for line in lines:
+        found += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+    return found
 
 
 def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
@@ -201,15 +200,21 @@ def _by_where(site: Site, node: cst.If) -> Iterator[Candidate]:
         if not new and not converter.dropped:
             return
         dropped = ", ".join(f"`{code}`" for code in converter.dropped)
-        yield Candidate(
-            "where",
+        removed = f"{dropped} is removed. " if dropped else ""
+        yield choose_result(
             "Compute both sides and choose with `torch.where`",
             site.replaced(in_place_of(site, top, new), imports=["torch"]),
-            gives_up=(f"{dropped} is removed. " if dropped else "")
-            + "Both sides are always computed, even where one of them is invalid.",
-            loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
-            computes_more=True,
+            f"{removed}Both sides are always computed, even where one of them is invalid.",
+            drops_messages=bool(dropped),
         )
+
+
+def choose_result(
+    title: str, text: str, gives_up: str, *, drops_messages: bool = False
+) -> Candidate:
+    """Return a candidate that computes several results and chooses one with ``torch.where``."""
+    loses = (*CHOSEN, *SAID) if drops_messages else CHOSEN
+    return Candidate("where", title, text, gives_up=gives_up, loses=loses, computes_more=True)
 
 
 def _top_level_if(site: Site, node: cst.If) -> cst.If:
@@ -233,14 +238,9 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     new = convert_returns(converter, body[index:])
     changes = in_place_of(site, node, all_below(new, node))
     changes += [(one, cst.RemoveFromParent()) for one in body[index + 1 :]]
-    yield Candidate(
-        "where",
-        "Compute both results and choose with `torch.where`",
-        site.replaced(changes, imports=["torch"]),
-        gives_up="Both results are always computed, even where one of them is invalid.",
-        loses=CHOSEN,
-        computes_more=True,
-    )
+    title = "Compute both results and choose with `torch.where`"
+    gives_up = "Both results are always computed, even where one of them is invalid."
+    yield choose_result(title, site.replaced(changes, imports=["torch"]), gives_up)
 
 
 def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
@@ -265,14 +265,9 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
     new = converter.branch(turned, at=node)
     changes = in_place_of(site, node, new)
     changes += [(one, cst.RemoveFromParent()) for one in rest]
-    yield Candidate(
-        "where",
-        "Compute the rest of the loop and choose with `torch.where`",
-        site.replaced(changes, imports=["torch"]),
-        gives_up="The rest of the loop is always computed.",
-        loses=CHOSEN,
-        computes_more=True,
-    )
+    title = "Compute the rest of the loop and choose with `torch.where`"
+    gives_up = "The rest of the loop is always computed."
+    yield choose_result(title, site.replaced(changes, imports=["torch"]), gives_up)
 
 
 def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
@@ -284,7 +279,7 @@ def _do_always(site: Site, node: cst.If) -> Iterator[Candidate]:
     then = statements_of(node.body)
     if node.orelse is not None or leaves(*then):
         return
-    works = [one for line in then for one in _small_statements(line)]
+    works = _small_statements(*then)
     if not works or not all(_do_repairs(one) for one in works[-1:]):
         return
     new = _without_tensors(Conditions(site).read(node.test), then)
@@ -318,7 +313,7 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 def _drop_nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Yield a rewrite that removes a branch without any effect."""
-    small = [one for line in statements_of(node.body) for one in _small_statements(line)]
+    small = _small_statements(*statements_of(node.body))
     if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
         yield Candidate(
             "drop-nothing",
@@ -371,7 +366,7 @@ def _drop_shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     applied.
     """
     then = statements_of(node.body)
-    small = [one for line in then for one in _small_statements(line)]
+    small = _small_statements(*then)
     if len(small) != 1:
         return
     leaves = isinstance(small[0], (cst.Break, cst.Continue)) or (
@@ -408,7 +403,7 @@ def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
     An example is a one-time initialization.
     """
     then = statements_of(node.body)
-    small = [one for line in then for one in _small_statements(line)]
+    small = _small_statements(*then)
     calls = all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in small)
     if node.orelse is not None or not calls or all(is_message(one) for one in small):
         return
@@ -455,15 +450,15 @@ def _by_cond(site: Site, node: cst.If) -> Iterator[Candidate]:
         functions.append(made.with_changes(body=block([*side, last])))
     call = f"{listed} = torch.cond({argument(condition.code)}, {', '.join(names)}, {given})"
     new = [*functions, converter.statement(call)]
-    yield Candidate(
-        "cond",
-        "Convert both sides to functions for `torch.cond`",
-        site.replaced(
-            in_place_of(site, top, [add_comments(new[0], top.leading_lines), *new[1:]]),
-            imports=["torch"],
-        ),
-        gives_up="Both sides must return tensors of the same shape, dtype and device.",
-    )
+    changes = in_place_of(site, top, [add_comments(new[0], top.leading_lines), *new[1:]])
+    yield call_cond(site.replaced(changes, imports=["torch"]))
+
+
+def call_cond(text: str) -> Candidate:
+    """Return a candidate that calls ``torch.cond`` with functions for both sides."""
+    title = "Convert both sides to functions for `torch.cond`"
+    gives_up = "Both sides must return tensors of the same shape, dtype and device."
+    return Candidate("cond", title, text, gives_up=gives_up)
 
 
 _REWRITES = (

@@ -52,33 +52,23 @@ def masked_reduction(site: Site) -> Iterator[Candidate]:
         tensor, mask = selected
         reduction = syntax.text.parent(node)
         call = syntax.text.parent(reduction) if reduction is not None else None
-        if (
-            isinstance(reduction, cst.Attribute)
-            and isinstance(call, cst.Call)
-            and call.func is reduction
-            and not call.args
-        ):
-            code = _reduction_code(syntax, tensor, mask, reduction.attr.value)
+        if isinstance(call, cst.Call):
+            name = ""
+            if isinstance(reduction, cst.Attribute) and call.func is reduction and not call.args:
+                name = reduction.attr.value
+            elif isinstance(reduction, cst.Arg) and len(call.args) == 1:
+                module, _, function = syntax.called(call).rpartition(".")
+                name = function if f"{module}.".startswith("torch.") else ""
+            code = _reduction_code(syntax, tensor, mask, name)
             if code is not None:
-                yield Candidate(
-                    "mask-reduction",
-                    "Reduce the whole tensor, with masked elements replaced",
-                    syntax.replaced(call, code),
-                )
+                yield _reduce_whole(syntax.replaced(call, code))
                 return
-        if isinstance(reduction, cst.Arg) and isinstance(call, cst.Call):
-            name = syntax.called(call)
-            function = name.rpartition(".")[2]
-            if name.startswith("torch.") and len(call.args) == 1:
-                code = _reduction_code(syntax, tensor, mask, function)
-                if code is not None:
-                    yield Candidate(
-                        "mask-reduction",
-                        "Reduce the whole tensor, with masked elements replaced",
-                        syntax.replaced(call, code),
-                    )
-                    return
         yield from _through_variable(syntax, node, tensor, mask)
+
+
+def _reduce_whole(text: str) -> Candidate:
+    title = "Reduce the whole tensor, with masked elements replaced"
+    return Candidate("mask-reduction", title, text)
 
 
 def _through_variable(
@@ -109,11 +99,7 @@ def _through_variable(
             return
         changes.append((call, syntax.fitted(call, code)))
     if len(changes) > 1:
-        yield Candidate(
-            "mask-reduction",
-            "Reduce the whole tensor, with masked elements replaced",
-            syntax.site.replaced(changes),
-        )
+        yield _reduce_whole(syntax.site.replaced(changes))
 
 
 def _selection(

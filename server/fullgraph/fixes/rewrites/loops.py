@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.branches import CHOSEN, SAID
+from fullgraph.fixes.rewrites.branches import choose_result
 from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
@@ -121,14 +121,12 @@ def _running_on(site: Site, node: cst.If | cst.While) -> Iterator[Candidate]:
             suggestion=True,
         )
         return
-    yield Candidate(
-        "where",
+    yield choose_result(
         "Run all iterations, and ignore those after the end of the loop",
         text,
-        gives_up=f"{removed}All iterations are computed, even after `{code_of(node.test)}` would "
-        "end the loop.",
-        loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
-        computes_more=True,
+        f"{removed}All iterations are computed, even after `{code_of(node.test)}` would end the "
+        "loop.",
+        drops_messages=bool(dropped),
     )
 
 
@@ -249,14 +247,10 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     start = add_comments(converter.statement(f"{met} = []"), loop.leading_lines)
     changes = in_place_of(site, loop, [start, changed])
     changes += in_place_of(site, rest[-1], all_below(behind, rest[-1]))
-    yield Candidate(
-        "where",
+    yield choose_result(
         "Run all iterations, and then choose the result of the first that would return",
         site.replaced(changes, imports=["torch"]),
-        gives_up=f"All iterations are computed, even after `{code_of(node.test)}` would end the "
-        "loop.",
-        loses=CHOSEN,
-        computes_more=True,
+        f"All iterations are computed, even after `{code_of(node.test)}` would end the loop.",
     )
 
 

@@ -107,8 +107,6 @@ def _root(syntax: Syntax) -> cst.BaseExpression | None:
             continue
         if isinstance(node, cst.Call) and (_is_read(node) or _is_conversion(syntax, node)):
             found = node
-        elif isinstance(node, (cst.Arg, cst.Name)):
-            continue
     return found
 
 

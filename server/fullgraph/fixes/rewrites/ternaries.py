@@ -8,7 +8,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.branches import CHOSEN
+from fullgraph.fixes.rewrites.branches import call_cond, choose_result
 from fullgraph.fixes.rewrites.choices import NotConvertible, choice
 from fullgraph.fixes.rewrites.conditions import (
     Both,
@@ -42,23 +42,16 @@ def _enclosing_ternary(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
     except NotConvertible:
         return
     new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
-    yield Candidate(
-        "where",
+    yield choose_result(
         "Compute both values and choose with `torch.where`",
         site.replaced([(node, new)], imports=["torch"]),
-        gives_up=_GIVES_UP,
-        loses=CHOSEN,
-        computes_more=True,
+        _GIVES_UP,
     )
     if isinstance(condition, OfTensor):
         sides = ", ".join(f"lambda: {_own_tensor(side)}" for side in (node.body, node.orelse))
         called = f"torch.cond({argument(condition.code)}, {sides}, ())"
-        yield Candidate(
-            "cond",
-            "Convert both sides to functions for `torch.cond`",
-            site.replaced([(node, cst.parse_expression(called))], imports=["torch"]),
-            gives_up="Both sides must return tensors of the same shape, dtype and device.",
-        )
+        new = cst.parse_expression(called)
+        yield call_cond(site.replaced([(node, new)], imports=["torch"]))
 
 
 def _own_tensor(node: cst.BaseExpression) -> str:
