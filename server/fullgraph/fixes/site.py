@@ -283,6 +283,18 @@ def _begins_with_blank_line(
     return bool(lines) and lines[0].comment is None
 
 
+class Transforming(cst.CSTTransformer):
+    """A transformer that replaces nodes by the results of a function, whose arguments are a node
+    and the same node with its children transformed."""
+
+    def __init__(self, change: Callable[[cst.CSTNode, cst.CSTNode], cst.CSTNode]) -> None:
+        super().__init__()
+        self._change = change
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        return self._change(original_node, updated_node)
+
+
 class Replacing(cst.CSTTransformer):
     """A transformer that replaces given nodes by other nodes in a part of a module."""
 

@@ -123,16 +123,7 @@ def _move_line(
 ) -> str:
     """Return the text with ``line`` removed from a loop, and the statements ``above`` before the
     loop."""
-
-    class Removing(cst.CSTTransformer):
-        """A transformer that removes one line."""
-
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
-            if original_node is line:
-                return cst.RemoveFromParent()
-            return super().on_leave(original_node, updated_node)
-
-    changed = loop.visit(Removing())
+    changed = loop.visit(Replacing([(line, cst.RemoveFromParent())]))
     assert isinstance(changed, cst.BaseCompoundStatement)
     below = changed.with_changes(leading_lines=())
     return syntax.site.replaced([(loop, cst.FlattenSentinel([*above, below]))])

@@ -19,7 +19,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
 )
 from fullgraph.fixes.rewrites.names import code_of, walk
 from fullgraph.fixes.rewrites.placing import in_place_of
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.site import Site, Transforming
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
 _NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
@@ -169,27 +169,12 @@ def _scatter_arguments(
     return (node.func.value, values[1]) if scatters else None
 
 
-class _Unmasking(cst.CSTTransformer):
-    def __init__(self, mask: str) -> None:
-        super().__init__()
-        self._mask = mask
-
-    def _whole(self, old: cst.BaseExpression, new: cst.BaseExpression) -> cst.BaseExpression:
-        before, after = _masked_selection(old), _masked_selection(new)
-        if before is None or after is None or before[1] != self._mask:
-            return new
-        return after[0]
-
-    def leave_Subscript(
-        self, original_node: cst.Subscript, updated_node: cst.Subscript
-    ) -> cst.BaseExpression:
-        return self._whole(original_node, updated_node)
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        return self._whole(original_node, updated_node)
-
-
 def _without_mask(node: cst.BaseExpression, mask: str) -> cst.BaseExpression:
-    new = node.visit(_Unmasking(mask))
+    def select_all(old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        before, after = _masked_selection(old), _masked_selection(new)
+        is_masked = before is not None and before[1] == mask
+        return after[0] if is_masked and after is not None else new
+
+    new = node.visit(Transforming(select_all))
     assert isinstance(new, cst.BaseExpression)
     return new

@@ -12,7 +12,7 @@ from fullgraph.fixes.rewrites.disable import BLANK, global_names
 from fullgraph.fixes.rewrites.dynamic_outputs import CAPTURE
 from fullgraph.fixes.rewrites.names import code_of, descendants, find_all, names_bound
 from fullgraph.fixes.rewrites.syntax import Syntax, bound_variables, dotted_name, targets
-from fullgraph.fixes.site import Change, Site
+from fullgraph.fixes.site import Change, Site, Transforming
 
 _PACK = "torch.nn.utils.rnn.pack_padded_sequence"
 _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
@@ -43,7 +43,7 @@ def pad_sequences(site: Site) -> Iterator[Candidate]:
     about = {id(one) for one in (*packs, *pads, *layers, *data)}
     if not any(id(one) in about for one in syntax.here):
         return
-    padding = _Padding(packs, pads, layers, data)
+    padding = _padding(packs, pads, layers, data)
     placed: list[tuple[cst.CSTNode, Change]] = []
     for top in tops:
         rest = top.visit(padding)
@@ -76,49 +76,33 @@ def _is_own(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
 
 
-class _Padding(cst.CSTTransformer):
-    """A transformer that replaces functions for packed sequences by functions for padded
+def _padding(
+    packs: Sequence[cst.CSTNode],
+    pads: Sequence[cst.CSTNode],
+    layers: Sequence[cst.CSTNode],
+    data: Sequence[cst.CSTNode],
+) -> Transforming:
+    """Return a transformer that replaces functions for packed sequences by functions for padded
     sequences."""
+    packing, padding, computing, containing = (
+        {id(one) for one in several} for several in (packs, pads, layers, data)
+    )
 
-    def __init__(
-        self,
-        packs: Sequence[cst.CSTNode],
-        pads: Sequence[cst.CSTNode],
-        layers: Sequence[cst.CSTNode],
-        data: Sequence[cst.CSTNode],
-    ) -> None:
-        super().__init__()
-        self._packs, self._pads, self._layers, self._data = (
-            {id(one) for one in several} for several in (packs, pads, layers, data)
-        )
+    def pad(old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        if isinstance(new, cst.Call) and id(old) in packing:
+            args = [_with_lengths(at, one) for at, one in enumerate(new.args)]
+            return new.with_changes(func=cst.Name("_packed"), args=args)
+        if isinstance(new, cst.Call) and id(old) in padding:
+            return new.with_changes(func=cst.Name("_padded"))
+        if isinstance(new, cst.Call) and id(old) in computing:
+            given = [cst.Arg(new.func), *new.args]
+            return new.with_changes(func=cst.Name("_recurrent"), args=given)
+        if isinstance(new, (cst.Subscript, cst.Attribute)) and id(old) in containing:
+            given = [cst.Arg(new.value)]
+            return cst.Call(cst.Name("_elements"), given, lpar=new.lpar, rpar=new.rpar)
+        return new
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if id(original_node) in self._packs:
-            args = [_with_lengths(at, one) for at, one in enumerate(updated_node.args)]
-            return updated_node.with_changes(func=cst.Name("_packed"), args=args)
-        if id(original_node) in self._pads:
-            return updated_node.with_changes(func=cst.Name("_padded"))
-        if id(original_node) in self._layers:
-            given = [cst.Arg(updated_node.func), *updated_node.args]
-            return updated_node.with_changes(func=cst.Name("_recurrent"), args=given)
-        return updated_node
-
-    def leave_Subscript(
-        self, original_node: cst.Subscript, updated_node: cst.Subscript
-    ) -> cst.BaseExpression:
-        return self._tuple_elements(original_node, updated_node)
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.BaseExpression:
-        return self._tuple_elements(original_node, updated_node)
-
-    def _tuple_elements(
-        self, old: cst.CSTNode, new: cst.Subscript | cst.Attribute
-    ) -> cst.BaseExpression:
-        if id(old) not in self._data:
-            return new
-        return cst.Call(cst.Name("_elements"), [cst.Arg(new.value)], lpar=new.lpar, rpar=new.rpar)
+    return Transforming(pad)
 
 
 _GIVES_UP = (
