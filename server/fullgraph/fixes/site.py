@@ -78,10 +78,13 @@ class Text:
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self._parents.get(node)
 
-    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the ancestors of a node, from its parent up to the module."""
+    def ancestors(
+        self, node: cst.CSTNode, until: cst.CSTNode | None = None
+    ) -> Iterator[cst.CSTNode]:
+        """Yield the ancestors of a node, from its parent up to the module, or to before
+        ``until``."""
         above = self.parent(node)
-        while above is not None:
+        while above is not None and above is not until:
             yield above
             above = self.parent(above)
 

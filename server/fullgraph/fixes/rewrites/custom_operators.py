@@ -496,12 +496,8 @@ def _leaves_block(node: cst.CSTNode) -> bool:
 
 def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
     """Return the names that code of the function may read after the statement ``node``."""
-    loops = []
-    for one in syntax.text.ancestors(node):
-        if one is function:
-            break
-        if isinstance(one, (cst.For, cst.While)):
-            loops.append(one)
+    above = syntax.text.ancestors(node, until=function)
+    loops = [one for one in above if isinstance(one, (cst.For, cst.While))]
     own = syntax.text.span(node) or (0, 0)
     around = syntax.text.span(loops[-1]) if loops else None
     found: set[str] = set()

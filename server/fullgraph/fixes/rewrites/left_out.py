@@ -144,12 +144,9 @@ def _parts_around(syntax: Syntax, mention: cst.BaseExpression) -> Iterator[_Part
 
 
 def _inside_comprehension(syntax: Syntax, node: cst.CSTNode) -> bool:
-    for one in syntax.text.ancestors(node):
-        if isinstance(one, (cst.BaseComp, cst.CompFor)):
-            return True
-        if isinstance(one, cst.BaseStatement):
-            break
-    return False
+    comprehension = (cst.BaseComp, cst.CompFor)
+    around = syntax.text.around(node, (*comprehension, cst.BaseStatement))
+    return isinstance(around, comprehension)
 
 
 @dataclass(frozen=True)

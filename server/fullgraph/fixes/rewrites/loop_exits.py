@@ -42,8 +42,7 @@ LEAVING = (*_ENDING, cst.Return, cst.Raise)
 
 def loop_around(site: Site, node: cst.CSTNode) -> Loop | None:
     """Return the loop around a node, which a ``break`` there would end; None without one."""
-    kinds = (cst.For, cst.While, *_FUNCTIONS)
-    found = next((one for one in site.text.ancestors(node) if isinstance(one, kinds)), None)
+    found = site.text.around(node, (cst.For, cst.While, *_FUNCTIONS))
     return found if isinstance(found, (cst.For, cst.While)) else None
 
 

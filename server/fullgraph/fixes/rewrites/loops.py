@@ -191,19 +191,14 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Yield a rewrite of a loop with ``return`` that runs all iterations and chooses the first
     result.
     """
-    function = site.function
-    loops = []
-    for one in site.text.ancestors(node):
-        if one is function:
-            break
-        if isinstance(one, cst.For):
-            loops.append(one)
+    around = site.text.ancestors(node, until=site.function)
+    loops = [one for one in around if isinstance(one, cst.For)]
     loop = loops[-1] if loops else None
     outer = siblings(site, loop) if loop is not None else None
     if loop is None or outer is None or siblings(site, node) is None or node.orelse is not None:
         return
-    then, (around, place) = statements_of(node.body), outer
-    first, rest = _returned_value(then[-1]), around[place + 1 :]
+    then, (body, place) = statements_of(node.body), outer
+    first, rest = _returned_value(then[-1]), body[place + 1 :]
     last = _returned_value(rest[-1]) if rest else None
     if first is None or last is None:
         return

@@ -90,10 +90,8 @@ def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
 
 def _is_condition(syntax: Syntax, node: cst.CSTNode) -> bool:
     """Whether an expression is in the condition of a statement."""
-    for one in syntax.text.ancestors(node):
-        if isinstance(one, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            return isinstance(one, (cst.If, cst.While, cst.Assert))
-    return False
+    statement = syntax.text.around(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+    return isinstance(statement, (cst.If, cst.While, cst.Assert))
 
 
 def _root(syntax: Syntax) -> cst.BaseExpression | None:
