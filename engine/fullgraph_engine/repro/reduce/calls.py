@@ -27,7 +27,7 @@ def inline_fixed_parameters(program: ParsedProgram) -> Iterator[Sequence[TreeEdi
 
 
 def _parameter_edits(program: ParsedProgram, read: bool) -> Iterator[TreeEdit]:
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     callees = Callees(index)
     for function in ast.walk(program.tree):
         if not isinstance(function, FUNCTIONS):
@@ -119,7 +119,7 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
     The variable must be read only once, or its value must be a name or a constant.
     """
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:
@@ -133,29 +133,26 @@ def inline_variables(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def inline_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace the only call of a function by its body."""
-    index = SyntaxIndex.from_tree(program.tree)
-    callees = Callees(index)
-    for function, sites in callees.sites.items():
-        if len(sites) == 1 and not _is_expression(function):
-            edit = _inline_edit(function, *sites[0], index)
-            if edit is not None:
-                yield (edit,)
+    for edit in _inline_edits(program, expressions=False):
+        yield (edit,)
 
 
 def inline_expressions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace the only call of a function by the expression that it returns."""
-    index = SyntaxIndex.from_tree(program.tree)
-    edits: list[TreeEdit] = []
-    for function, sites in Callees(index).sites.items():
-        if len(sites) == 1 and _is_expression(function):
-            edit = _inline_edit(function, *sites[0], index)
+    yield [*_inline_edits(program, expressions=True)]
+
+
+def _inline_edits(program: ParsedProgram, *, expressions: bool) -> Iterator[TreeEdit]:
+    """Yield edits that inline functions with one call.
+
+    With ``expressions``, the functions only return an expression; otherwise they do more.
+    """
+    for function, sites in Callees(program.index).sites.items():
+        is_expression = len(function.body) == 1 and isinstance(function.body[0], ast.Return)
+        if len(sites) == 1 and is_expression is expressions:
+            edit = _inline_edit(function, *sites[0], program.index)
             if edit is not None:
-                edits.append(edit)
-    yield edits
-
-
-def _is_expression(function: Function) -> bool:
-    return len(function.body) == 1 and isinstance(function.body[0], ast.Return)
+                yield edit
 
 
 def _inline_edit(

@@ -65,7 +65,7 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace an attribute by its value, if it is assigned once and the value is
     a constant or global.
     """
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     stored: dict[str, list[ast.Assign]] = {}
     read: dict[str, list[ast.AST]] = {}
     written: dict[str, int] = {}
@@ -91,7 +91,7 @@ def inline_attributes(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def replace_by_attribute(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace an instance by the value of one of its attributes."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
     uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
     for node in ast.walk(program.tree):
@@ -118,7 +118,7 @@ def classes_to_functions(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]
     """Propose edits that turn a class with one method into a function, its attributes into
     globals.
     """
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     for node in program.tree.body:
         if isinstance(node, ast.ClassDef):
             for edit in _dissolve_class(node, index):

@@ -16,7 +16,7 @@ _DEEPEST = 6
 
 def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by the first variable in them, outermost first."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     for level in _expressions_by_depth(index):
         edits: list[TreeEdit] = []
         for node in level:
@@ -28,7 +28,7 @@ def replace_by_variable(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by one of their direct subexpressions."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     for level in _expressions_by_depth(index):
         first: list[TreeEdit] = []
         others: list[TreeEdit] = []
@@ -45,7 +45,7 @@ def replace_by_child(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that remove arguments, keywords, list elements and comprehension conditions."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     needed = _minimal_calls(index)
     for level in _expressions_by_depth(index):
         edits: list[TreeEdit] = []
@@ -57,7 +57,7 @@ def drop_elements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
 def replace_by_constant(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace expressions by 1, except names and expression statements."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     for level in _expressions_by_depth(index):
         yield [
             TreeEdit({node: ast.Constant(value=1)})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from .callees import Callees
 from .edits import Replacement, TreeEdit
 from .program import ParsedProgram
-from .syntax_index import FUNCTIONS, SyntaxIndex
+from .syntax_index import FUNCTIONS
 
 _FUNCTIONS = ("f", "g", "h", "f2", "g2", "h2")
 _CLASSES = ("C", "D", "E", "C2", "D2", "E2")
@@ -23,7 +23,7 @@ def shorten_names(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     The first group renames all together; then each is renamed alone.
     """
     tree = program.tree
-    index = SyntaxIndex.from_tree(tree)
+    index = program.index
     callees = Callees(index)
     own: dict[str, tuple[str, ...]] = {}
     reserved: set[str] = set(dir(builtins))

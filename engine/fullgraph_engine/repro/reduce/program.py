@@ -6,7 +6,10 @@ import ast
 import io
 import tokenize
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
+
+from .syntax_index import SyntaxIndex
 
 WIDTH = 88
 """Maximum width of a line in characters; a longer line counts as several lines of code."""
@@ -39,6 +42,11 @@ class ParsedProgram:
     text: str
     tree: ast.Module
     size: ProgramSize
+
+    @cached_property
+    def index(self) -> SyntaxIndex:
+        """Parents, scopes and uses of names in the syntax tree."""
+        return SyntaxIndex.from_tree(self.tree)
 
     @classmethod
     def parse(cls, text: str) -> ParsedProgram:

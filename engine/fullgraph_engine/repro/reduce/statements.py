@@ -114,7 +114,7 @@ def drop_statements(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
 
     Reads of a removed variable are replaced by the variable that its value was computed from.
     """
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     for level in blocks_by_depth(program.tree):
         last_first = level[::-1]
         last_first.sort(key=lambda block: _block_priority(block, index))
@@ -155,7 +155,7 @@ def _removal_edit(statement: ast.stmt, index: SyntaxIndex) -> TreeEdit | None:
 
 def bypass_assignments(program: ParsedProgram) -> Iterator[Sequence[TreeEdit]]:
     """Propose edits that replace variables by the variable that their value was computed from."""
-    index = SyntaxIndex.from_tree(program.tree)
+    index = program.index
     edits: list[TreeEdit] = []
     for node in ast.walk(program.tree):
         match node:

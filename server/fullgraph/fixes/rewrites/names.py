@@ -198,7 +198,7 @@ def find_all(
     node: cst.CSTNode, kind: type[_Node], pattern: m.BaseMatcherNode | None = None
 ) -> Iterator[_Node]:
     """Yield a node and its descendants of the class ``kind``, in the order of the text; with
-    ``pattern``, only those that match it."""
+    ``pattern``, only nodes that match it."""
     for one in descendants(node):
         if isinstance(one, kind) and (pattern is None or m.matches(one, pattern)):
             yield one
