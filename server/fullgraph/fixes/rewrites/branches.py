@@ -25,7 +25,6 @@ from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
     add_comments,
-    add_leading_lines,
     all_below,
     block,
     is_message,
@@ -164,7 +163,7 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
     yield Candidate(
         "one-call",
         "Choose the arguments with `torch.where`",
-        site.replaced(in_place_of(site, node, [add_leading_lines(line, node)]), imports=["torch"]),
+        site.replaced(in_place_of(site, node, all_below([line], node)), imports=["torch"]),
         gives_up="Both arguments are always computed, and the chosen value is a new tensor.",
         loses=("state-aliasing",),
     )

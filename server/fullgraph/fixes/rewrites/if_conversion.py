@@ -98,16 +98,11 @@ def other_side(node: cst.If) -> list[Statement]:
 
 def add_comments(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     """Return the statement with the comment lines added before it."""
-    kept = [line for line in lines if line.comment is not None]
-    new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
-    assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    return new
+    return _add_lines(statement, (line for line in lines if line.comment is not None))
 
 
-def add_leading_lines(statement: Statement, node: Statement) -> Statement:
-    """Return a statement with the comments and blank lines above ``node``."""
-    lines = [*node.leading_lines, *statement.leading_lines]
-    new = statement.with_changes(leading_lines=lines)
+def _add_lines(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
+    new = statement.with_changes(leading_lines=[*lines, *statement.leading_lines])
     assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return new
 
@@ -116,7 +111,9 @@ def all_below(statements: Sequence[Statement], node: Statement) -> list[Statemen
     """Return statements, with the comments and blank lines above ``node`` added to the first
     one.
     """
-    return [add_leading_lines(statements[0], node), *statements[1:]] if statements else []
+    if not statements:
+        return []
+    return [_add_lines(statements[0], node.leading_lines), *statements[1:]]
 
 
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
@@ -205,21 +202,19 @@ class Converter:
             return self._where(condition, then, other, outside)
         if isinstance(condition, Plain):
             if not then and other:
-                condition, then, other = Plain(_negate_condition(condition)), other, then
+                negated = negation(condition)
+                assert isinstance(negated, Plain)
+                condition, then, other = negated, other, then
             return [self._plain(condition, then, other)]
         first, rest = condition.parts[0], condition.parts[1:]
         after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
-        if isinstance(condition, Both):
-            if isinstance(first, OfTensor) and isinstance(after, Plain):
-                first, after = after, first
-            _check_size(other)
-            inner = self.lower(after, then, other, outside)
-            return self.lower(first, inner, other, outside)
         if isinstance(first, OfTensor) and isinstance(after, Plain):
             first, after = after, first
-        _check_size(then)
+        is_both = isinstance(condition, Both)
+        _check_size(other if is_both else then)
         inner = self.lower(after, then, other, outside)
-        return self.lower(first, then, inner, outside)
+        sides = (inner, other) if is_both else (then, inner)
+        return self.lower(first, *sides, outside)
 
     def _plain(self, test: Plain, then: list[Statement], other: list[Statement]) -> Statement:
         code = operand(test.code) if "\n" in test.code else test.code
@@ -543,12 +538,6 @@ _BINDING = (
     cst.For,
     cst.AsName,
 )
-
-
-def _negate_condition(condition: Plain) -> str:
-    new = negation(condition)
-    assert isinstance(new, Plain)
-    return new.code
 
 
 def _check_size(statements: Sequence[Statement]) -> None:

@@ -20,7 +20,6 @@ from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
     add_comments,
-    add_leading_lines,
     all_below,
     block,
     statements_of,
@@ -223,13 +222,12 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     if plain:
         test = cst.parse_expression(" and ".join(plain))
         noted = [cst.If(test=test, body=block(noted))]
-    noted[0] = add_leading_lines(noted[0], node)
     choice = f"torch.where({chosen}, {later}, {result})"
     if isinstance(first, cst.Tuple) or isinstance(last, cst.Tuple):
         pair = converter.fresh("a"), converter.fresh("b")
         each = f"torch.where({chosen}, {pair[0]}, {pair[1]})"
         choice = f"tuple({each} for {', '.join(pair)} in zip({later}, {result}))"
-    changed = loop.visit(Replacing([(node, cst.FlattenSentinel(noted))]))
+    changed = loop.visit(Replacing([(node, cst.FlattenSentinel(all_below(noted, node)))]))
     assert isinstance(changed, cst.For)
     changed = changed.with_changes(leading_lines=[])
     behind = [

@@ -14,7 +14,7 @@ from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import asked_by, operand
 from fullgraph.fixes.rewrites.if_conversion import (
     Statement,
-    add_leading_lines,
+    all_below,
     statements_of,
 )
 from fullgraph.fixes.rewrites.names import code_of, walk
@@ -120,7 +120,7 @@ def _rewrite_assignment(
         except NotConvertible:
             return
         if place is not statements[0]:
-            new[0] = add_leading_lines(new[0], place)
+            new = all_below(new, place)
         yield Candidate(
             "mask",
             "Compute all elements and choose with the mask",
