@@ -171,7 +171,7 @@ def _statement_names(lines: tuple[str, ...]) -> Names:
 
     Results are cached, because an edit changes few statements.
     """
-    nodes = _parse_quietly("\n".join(lines))
+    nodes = parse_quietly("\n".join(lines)).body
     roles = {_statement_role(node) for node in nodes}
     said = (word for line in lines for text in _SAID.findall(line) for word in _WORD.findall(text))
     return Names(
@@ -195,11 +195,18 @@ def _statement_names(lines: tuple[str, ...]) -> Names:
     )
 
 
-def _parse_quietly(text: str) -> list[ast.stmt]:
-    """Parse a text and suppress Python's warnings about its syntax."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text).body
+def parse_quietly(text: str) -> ast.Module:
+    """Parse a text and suppress Python's warnings about its syntax.
+
+    Raises:
+        SyntaxError: The text does not parse with this version of Python.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SyntaxError(str(error)) from error
 
 
 class ParsedText:
@@ -212,10 +219,7 @@ class ParsedText:
     def __init__(self, text: str, first: int = 0) -> None:
         self.text = text
         self.lines = tuple(TextPositions(text).lines)
-        try:
-            body = _parse_quietly("\n" * first + text)
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise SyntaxError(str(error)) from error
+        body = parse_quietly("\n" * first + text).body
         self.statements = tuple(_group_statements(body, self.lines, first))
         self._closures: dict[int, frozenset[int]] = {}
 

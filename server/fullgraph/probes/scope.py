@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental.statements import parse_quietly
 from fullgraph.probes.comments import comment_on, definition_of
 from fullgraph.probes.tokens import open_brackets_at, probe_tokens
 
@@ -70,7 +70,7 @@ def scope_at(text: str, positions: TextPositions, line: int) -> ProbeScope:
 
     Only sizes are collected if the text has a syntax error or is too long.
     """
-    tree = _parse_quietly(text)
+    tree = _parse_unless_long(text)
     sizes = _count_sizes(positions, line)
     if tree is None:
         return ProbeScope(None, (), sizes)
@@ -79,14 +79,12 @@ def scope_at(text: str, positions: TextPositions, line: int) -> ProbeScope:
     return ProbeScope(definition, tuple(_find_classes(tree)), sizes)
 
 
-def _parse_quietly(text: str) -> ast.Module | None:
+def _parse_unless_long(text: str) -> ast.Module | None:
     if len(text) > LONGEST:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return parse_quietly(text)
+    except SyntaxError:
         return None
 
 

@@ -6,12 +6,12 @@ import ast
 import functools
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
 
 from fullgraph.domain.file_summary import Gap
+from fullgraph.incremental.statements import parse_quietly
 
 LONGEST = 150_000
 """Maximum length in characters of a text whose definitions are listed."""
@@ -53,10 +53,8 @@ def list_definitions(text: str) -> tuple[Definition, ...]:
     if len(text) > LONGEST:
         return ()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_quietly(text)
+    except SyntaxError:
         return ()
     return tuple(_Lister(text, tree).list())
 

@@ -3,15 +3,14 @@ that the editor shows."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import sys
-import warnings
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Protocol
 
 from fullgraph.engines import AnyEngine, sentences
+from fullgraph.incremental.statements import parse_quietly
 from fullgraph.incremental.text_maps import CodeMap
 from fullgraph.results import Results
 from fullgraph.session.documents import Document, ImportableText
@@ -411,10 +410,8 @@ def _has_valid_syntax(text: str, python: str) -> bool:
     if len(text) > LONGEST_PARSE:
         return True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parse_quietly(text)
+    except SyntaxError:
         # This Python cannot parse the text, but the interpreter of the engine may support newer
         # syntax.
         return _is_newer_python(python)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental.statements import parse_quietly
 from fullgraph.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Degraded, Range, TargetReport
@@ -175,9 +175,7 @@ class _Statement:
 def _list_statements(text: str) -> tuple[_Statement, ...]:
     """Return all statements of a text; empty if it has a syntax error."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_quietly(text)
+    except SyntaxError:
         return ()
     return tuple(_Statement.of_node(node) for node in ast.walk(tree) if isinstance(node, ast.stmt))
