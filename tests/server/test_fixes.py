@@ -523,7 +523,7 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     after = traced("fine = 2\n", done=report(status="failed", target="Trainer.step"))
     before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
     judgment = judge_rewrite(before, after, found)
-    assert judgment.why == "The trace of the changed code ended early: it was not traced"
+    assert judgment.why == "The changed code was not traced to its end."
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:
