@@ -135,8 +135,9 @@ def call_case(
 ) -> tuple[str, list[Any] | Exception]:
     """Call the function or module with the inputs of one test call; return inputs and tensors.
 
-    The inputs are returned as Python source. The tensors are the results, the inputs after the call
-    and the gradients; if the call raises, the exception is returned instead. ``run`` executes the
+    The inputs are returned as Python source. The tensors are the results, the inputs, parameters
+    and buffers after the call, and the gradients; if the call raises, the exception is returned
+    instead. ``run`` executes the
     call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
     precision; with ``in_double``, all torch functions compute in double precision.
     """
@@ -150,6 +151,11 @@ def call_case(
             *pytree.tree_leaves(returned),
             *pytree.tree_leaves((prepared_call.args, prepared_call.kwargs)),
         ]
+        subject = subject_of(call.function)
+        if isinstance(subject, torch.nn.Module):
+            # The next call may change them in place.
+            state = (*subject.parameters(), *subject.buffers())
+            leaves += [one.detach().clone() for one in state]
         leaves += _gradients(call, prepared_call, pytree.tree_leaves(returned))
     except Exception as error:
         return prepared_call.words, error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,15 +42,25 @@ from .compiled_calls import (
     prepare_comparison,
     relative_error,
 )
-from .observing import CallBuilder, DoublePrecisionMode, add_rounding_noise, shake, to_double
+from .observing import (
+    CallBuilder,
+    DoublePrecisionMode,
+    add_rounding_noise,
+    prepare_case,
+    shake,
+    to_double,
+)
 
 _SEARCH_SECONDS = 90.0
 """Maximum seconds of processor time to find the operation at which compiled results become wrong;
 each step of the search compiles a part of the graph."""
 
-_MANY_ROUNDINGS = 32.0
-"""Maximum difference that counts as rounding. It is a multiple of the difference that a change in
-the last bits of the inputs makes in eager mode.
+_SHAKES = 16
+"""Number of eager calls with slightly changed inputs that show which elements are unstable."""
+_EXPLAINED_FOR_EACH_EXCEPTION = 20
+"""Minimum number of differing elements for each element that rounding does not explain.
+
+Slightly changed inputs find most, but not all, unstable elements.
 """
 _NO_MEMORY = (
     "Memory ran out during the comparison; raise the setting `memory-limit`, or use a smaller "
@@ -68,12 +79,14 @@ class JudgedNumerics:
 
     ``operation`` is the first operation of Dynamo's graph whose compiled result is wrong, such as
     ``softmax``. ``stack`` is the user's stack at this operation, without columns. Both are empty if
-    the operation was not found.
+    the operation was not found. ``is_captured_wrong``: Dynamo's graphs give the wrong result even
+    in eager mode, so that Inductor is not the cause.
     """
 
     verdict: NumericsVerdict
     operation: str = ""
     stack: Stack = ()
+    is_captured_wrong: bool = False
 
 
 def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> JudgedNumerics:
@@ -89,7 +102,7 @@ def judge_numerics(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) 
     prepare_comparison()
     try:
         with use_real_backends():
-            return _compare_calls(tracee)
+            return compare_calls(tracee)
     except ProbeError as error:
         return _no_verdict(str(error))
     except Exception as error:
@@ -102,22 +115,26 @@ def _no_verdict(reason: str) -> JudgedNumerics:
     return JudgedNumerics(NumericsVerdict("unknown", reason=reason))
 
 
-def _compare_calls(tracee: Tracee) -> JudgedNumerics:
+def compare_calls(tracee: Tracee, backend: Any = "inductor") -> JudgedNumerics:
+    """Judge the results of a function or module that ``backend`` compiles, in this process."""
     eager_calls, repeated_calls, compiled_calls = (
         CallBuilder(tracee, shared=True) for _ in range(3)
     )
     function = compiled_calls.build_call().function
-    compiled: Any = torch.compile(function, backend="inductor")
+    compiled: Any = torch.compile(function, backend=backend)
     errors = _LargestErrors()
     number, raised = 0, ""
-    for case in calls_to_compile(function, (Case(),)):
+    cases = [Case()]
+    if _changes_inputs(tracee, cases[0]):
+        # The program may have called the function already, and the values that the function wrote
+        # into its inputs can hide that compiled code reads them too early or too late.
+        cases.append(Case(fill="random"))
+    for case in (call for one in cases for call in calls_to_compile(function, (one,))):
         words, eager = call_case(eager_calls.build_call(), case, tracing.call_eagerly)
         if isinstance(eager, Exception):
             raised = f"An eager call raises {error_text(eager)}."
             continue
         _, repeated = call_case(repeated_calls.build_call(), case, tracing.call_eagerly)
-        if isinstance(repeated, Exception) or not _all_equal(eager, repeated):
-            return _no_verdict("Two eager calls with equal inputs give different results.")
         _, right = call_case(
             compiled_calls.build_call(), case, lambda _, args, kwargs: compiled(*args, **kwargs)
         )
@@ -125,7 +142,15 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
         if isinstance(right, Exception):
             raises = f"{beginning} raises {error_text(right)}."
             return _no_verdict(_NO_MEMORY if texts.is_out_of_memory(right) else raises)
+        if isinstance(repeated, Exception) or not _all_equal(eager, repeated):
+            if not isinstance(repeated, Exception) and (
+                _kinds(eager) == _kinds(repeated) != _kinds(right)
+            ):
+                reason = f"{beginning} returns tensors of other shapes or dtypes."
+                return JudgedNumerics(NumericsVerdict("wrong", number + 1, reason=reason))
+            return _no_verdict("Two eager calls with equal inputs give different results.")
         references = _References(
+            eager,
             call_in_double(tracee, case, to_double),
             functools.partial(call_in_double, tracee, case, add_rounding_noise),
             functools.partial(_call_shaken, tracee, case),
@@ -139,9 +164,13 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
             verdict = NumericsVerdict(
                 "wrong", number, errors.eager, errors.compiled, f"{beginning} {deviation.words}."
             )
-            wrong = _find_wrong_operation(tracee, case)
+            wrong, captured = _find_wrong_operation(tracee, case, backend)
             if wrong is None:
-                return JudgedNumerics(verdict)
+                is_captured_wrong = (
+                    isinstance(captured, list)
+                    and _first_deviation(eager, captured, references) is not None
+                )
+                return JudgedNumerics(verdict, is_captured_wrong=is_captured_wrong)
             stack = nodes.parse_stack_text(wrong.stack_trace or "")
             return JudgedNumerics(verdict, operation_name(wrong), stack)
     if not number:
@@ -150,13 +179,33 @@ def _compare_calls(tracee: Tracee) -> JudgedNumerics:
     return JudgedNumerics(NumericsVerdict(outcome, number, errors.eager, errors.compiled))
 
 
-def _call_shaken(tracee: Tracee, case: Case) -> list[Any]:
-    """Return the tensors of an eager test call whose inputs are changed in their last bits; empty
-    if the call raises.
+def _changes_inputs(tracee: Tracee, case: Case) -> bool:
+    """Whether an eager test call writes to a tensor that it receives."""
+    with contextlib.suppress(Exception):
+        prepared = prepare_case(CallBuilder(tracee).build_call(), case)
+        leaves = pytree.tree_leaves((prepared.args, prepared.kwargs))
+        given = [one for one in leaves if isinstance(one, torch.Tensor)]
+        versions = [one._version for one in given]
+        with torch.no_grad():
+            tracing.call_eagerly(prepared.function, prepared.args, prepared.kwargs)
+        return versions != [one._version for one in given]
+    return False
+
+
+def _call_shaken(
+    tracee: Tracee, case: Case, alter: Callable[[torch.Tensor], torch.Tensor]
+) -> list[Any]:
+    """Return the tensors of an eager test call whose inputs ``alter`` changes slightly; empty if
+    the call raises.
     """
     call = CallBuilder(tracee).build_call()
-    _, found = call_case(call, case, tracing.call_eagerly, shake)
+    _, found = call_case(call, case, tracing.call_eagerly, alter)
     return [] if isinstance(found, Exception) else found
+
+
+def _kinds(values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the dtypes and shapes of the tensors in a list of results."""
+    return [(one.dtype, one.shape) for one in values if isinstance(one, torch.Tensor)]
 
 
 def _all_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
@@ -182,19 +231,20 @@ class _Deviation:
 class _References:
     """Reference values for the results of one call; each list is empty if the values are unknown.
 
-    ``exact`` and ``near`` are values in double precision, for the same inputs and for slightly
-    changed inputs. ``shaken`` are values of an eager call with slightly changed inputs. Their
-    difference from the eager values shows the size of rounding errors. ``call_near`` and
-    ``call_shaken`` compute ``near`` and ``shaken`` when they are first needed.
+    ``eager`` are the values in eager mode. ``exact`` and ``near`` are values in double precision,
+    for the same inputs and for slightly changed inputs. ``call_near`` computes ``near`` when it is
+    first needed. ``call_shaken`` makes an eager call whose inputs a function changes slightly. Its
+    difference from the eager values shows the size of rounding errors.
     """
 
     def __init__(
         self,
+        eager: Sequence[Any],
         exact: Sequence[Any],
         call_near: Callable[[], Sequence[Any]],
-        call_shaken: Callable[[], Sequence[Any]],
+        call_shaken: Callable[[Callable[[torch.Tensor], torch.Tensor]], Sequence[Any]],
     ) -> None:
-        self.exact = exact
+        self._eager, self.exact = eager, exact
         self._call_near, self._call_shaken = call_near, call_shaken
 
     @functools.cached_property
@@ -202,24 +252,92 @@ class _References:
         return self._call_near()
 
     @functools.cached_property
-    def shaken(self) -> Sequence[Any]:
-        return self._call_shaken()
+    def _shaken(self) -> Sequence[Any]:
+        return self._call_shaken(shake)
+
+    @functools.cached_property
+    def _instability(self) -> list[torch.Tensor]:
+        """For each result, how much slightly changed inputs change each element at most."""
+        largest = [
+            _distances(one, one) if isinstance(one, torch.Tensor) else torch.zeros(())
+            for one in self._eager
+        ]
+        for seed, sign in itertools.product(range(_SHAKES // 2), (1.0, -1.0)):
+            shaken = self._call_shaken(functools.partial(_shake_strongly, seed=seed, sign=sign))
+            for number, (one, other) in enumerate(zip(self._eager, shaken, strict=False)):
+                if _kinds([one]) and _kinds([one]) == _kinds([other]):
+                    largest[number] = torch.maximum(largest[number], _distances(one, other))
+        return largest
 
     def explain_by_rounding(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-        """Whether rounding errors explain the difference between an eager and a compiled value.
+        """Whether rounding errors explain the difference between an eager and a compiled value of
+        the same shape and dtype.
 
         ``number`` is the index of the value among the results of the call.
         """
-        if number >= len(self.shaken) or not is_floating(self.shaken[number]):
-            return False
-        wide = to_double(eager.detach())
-        differences = (
-            (to_double(one.detach()) - wide)[wide.isfinite()].abs()
-            for one in (compiled, self.shaken[number])
-            if one.shape == eager.shape
-        )
-        largest = [float(one.max()) if one.numel() else 0.0 for one in differences]
-        return len(largest) == 2 and largest[0] <= _MANY_ROUNDINGS * largest[1]
+        shaken = self._shaken[number : number + 1]
+        if is_floating(eager) and _kinds([eager]) == _kinds(shaken):
+            wrong, rounded = (_distances(eager, one) for one in (compiled, shaken[0]))
+            # A difference in NaN or infinity is infinite, and a rounding error does not explain it.
+            largest = float(rounded.nan_to_num(posinf=0.0).max())
+            if float(wrong.max()) <= _many_roundings(eager.dtype) * largest:
+                return True
+        return self._is_unstable(number, eager, compiled)
+
+    def _is_unstable(self, number: int, eager: torch.Tensor, compiled: torch.Tensor) -> bool:
+        """Whether the elements that differ also change when the inputs change slightly, with few
+        exceptions.
+
+        Examples are a rounded number, a comparison, the index of a maximum, or a logarithm near
+        zero: rounding may move their operand across a limit.
+        """
+        wrong = _distances(eager, compiled)
+        for exact in self.exact[number : number + 1]:
+            if isinstance(exact, torch.Tensor) and exact.shape == compiled.shape:
+                # Eager mode is wrong where float64 agrees with the compiled code, for example
+                # because a number in 16 bits overflows.
+                is_right = wrong.isinf() & _agrees(compiled, exact)
+                wrong = torch.where(is_right, torch.zeros_like(wrong), wrong)
+        unexplained = int((wrong > self._instability[number]).sum())
+        return unexplained * _EXPLAINED_FOR_EACH_EXCEPTION <= int((wrong > 0).sum())
+
+
+def _many_roundings(dtype: torch.dtype) -> float:
+    """Return the maximum difference that counts as rounding.
+
+    It is a multiple of the difference that a change in the last bits of the inputs makes in eager
+    mode. In 16 bits, 32 roundings would be a quarter of the number.
+    """
+    return 32.0 if torch.finfo(dtype).eps < 1e-4 else 4.0
+
+
+def _shake_strongly(tensor: torch.Tensor, seed: int, sign: float) -> torch.Tensor:
+    """Change each element of a tensor by a random amount as large as rounding errors can be."""
+    return shake(tensor, sign * _many_roundings(tensor.dtype), seed)
+
+
+def _agrees(compiled: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Whether each element of a compiled result agrees with the result in double precision."""
+    tolerance = torch.zeros((), dtype=torch.float64)
+    if is_floating(compiled):
+        tolerance = torch.finfo(compiled.dtype).eps ** 0.5 * exact.detach().abs().nan_to_num()
+    return _distances(compiled, exact) <= tolerance
+
+
+def _distances(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return how far each element of a tensor is from the same element of another tensor.
+
+    The distance is infinite if one element is NaN or infinite and the other is not equal, or if the
+    elements are different integers or truth values.
+    """
+    left, right = left.detach(), right.detach()
+    different = torch.full(left.shape, float("inf"), dtype=torch.float64, device=left.device)
+    same = (left == right) | (left.isnan() & right.isnan())
+    distances = different
+    if left.dtype.is_floating_point or left.dtype.is_complex:
+        distances = (to_double(left) - to_double(right)).abs().double()
+        distances = torch.where(distances.isfinite(), distances, different)
+    return torch.where(same, torch.zeros_like(distances), distances)
 
 
 def _first_deviation(
@@ -239,9 +357,12 @@ def _first_deviation(
             continue
         same, near = exact[number : number + 1], references.near[number : number + 1]
         words = describe_deviation(left, right, same, near, scale)
-        is_rounded = is_floating(left) and is_floating(right) and left.shape == right.shape
-        if not words or (is_rounded and references.explain_by_rounding(number, left, right)):
+        if not words:
             continue
+        same_kind = _kinds([left]) == _kinds([right])
+        if same_kind and references.explain_by_rounding(number, left, right):
+            continue
+        is_rounded = is_floating(left) and same_kind
         known = any(is_comparable(left, one, scale) for one in same if is_floating(one))
         return _Deviation(f"returns a different result, which {words}", known or not is_rounded)
     return None
@@ -281,19 +402,23 @@ class _LargestErrors:
 # -- the first wrong operation -------------------------------------------------------------------
 
 
-def _find_wrong_operation(tracee: Tracee, case: Case) -> torch.fx.Node | None:
-    """Find the first operation of the captured graphs whose compiled result is wrong."""
-    search = WrongOperationSearch(case.seed, ProcessorBudget(_SEARCH_SECONDS))
+def _find_wrong_operation(
+    tracee: Tracee, case: Case, backend: Any
+) -> tuple[torch.fx.Node | None, list[Any] | Exception]:
+    """Find the first operation of the captured graphs whose compiled result is wrong.
+
+    Also return the results of the call when these graphs run in eager mode.
+    """
+    search = WrongOperationSearch(
+        case.seed,
+        ProcessorBudget(_SEARCH_SECONDS),
+        lambda graph: torch.compile(graph, backend=backend),
+    )
     dynamo.reset()
     call = CallBuilder(tracee).build_call()
     compiled: Any = torch.compile(call.function, backend=search.backend)
-    call_case(call, case, lambda _, args, kwargs: compiled(*args, **kwargs))
-    return search.found
-
-
-def _compile_with_inductor(graph: Graph) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(graph, backend="inductor")
-    return compiled
+    _, captured = call_case(call, case, lambda _, args, kwargs: compiled(*args, **kwargs))
+    return search.found, captured
 
 
 class WrongOperationSearch:
@@ -308,7 +433,7 @@ class WrongOperationSearch:
         self,
         seed: int,
         budget: ProcessorBudget,
-        compile_graph: Callable[[Graph], Callable[..., Any]] = _compile_with_inductor,
+        compile_graph: Callable[[Graph], Callable[..., Any]],
     ) -> None:
         self._seed, self._budget, self._compile_graph = seed, budget, compile_graph
         self.found: torch.fx.Node | None = None
@@ -354,9 +479,10 @@ class WrongOperationSearch:
         eager = self._results(graph, inputs)
         wide = _in_double(graph)
         references = _References(
+            eager,
             self._results(wide, inputs, to_double, in_double=True),
             lambda: self._results(wide, inputs, add_rounding_noise, in_double=True),
-            lambda: self._results(graph, inputs, shake),
+            lambda alter: self._results(graph, inputs, alter),
         )
         return _first_deviation(eager, self._results(compiled, inputs), references) is not None
 
@@ -368,8 +494,8 @@ class WrongOperationSearch:
         *,
         in_double: bool = False,
     ) -> list[Any]:
-        """Call ``function`` with copies of the inputs; return its results and the gradients of the
-        inputs.
+        """Call ``function`` with copies of the inputs; return its results, the inputs after the
+        call and the gradients of the inputs.
 
         ``alter`` changes each floating-point input. With ``in_double``, all torch functions compute
         in double precision.
@@ -381,7 +507,8 @@ class WrongOperationSearch:
         with DoublePrecisionMode() if in_double else contextlib.nullcontext():
             returned = pytree.tree_leaves(function(*given))
         starts = [one for one in given if is_floating(one) and one.requires_grad]
-        return [*returned, *gradients_of_leaves(returned, starts)]
+        after = [one.detach().clone() for one in given if isinstance(one, torch.Tensor)]
+        return [*returned, *after, *gradients_of_leaves(returned, starts)]
 
 
 def _alter_input(value: Any, alter: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -405,12 +532,18 @@ def _has_tensors(node: torch.fx.Node) -> bool:
 
 
 def _until(graph: Graph, last: torch.fx.Node) -> Graph:
-    """Return a copy of a graph that ends at the operation ``last`` and returns its result."""
+    """Return a copy of a graph that ends at the operation ``last``.
+
+    It returns the result of this operation, and the tensors that later operations still use,
+    because ``last`` may overwrite one of them.
+    """
     part = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in _up_to(graph, last):
         copies[node] = part.node_copy(node, lambda one: copies[one])
-    part.output((copies[last],))
+    used = [node for node in copies if node is not last and node.op != "placeholder"]
+    used = [node for node in used if _has_tensors(node) and node.users.keys() - copies.keys()]
+    part.output((copies[last], *(copies[node] for node in used)))
     # Inputs that only later operations use stay inputs.
     return torch.fx.GraphModule(graph, part)
 

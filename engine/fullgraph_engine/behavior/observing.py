@@ -59,9 +59,14 @@ class DoublePrecisionMode(torch.overrides.TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if _RANDOM.fullmatch(getattr(function, "__name__", "")):
-            args, kwargs = pytree.tree_map(_to_single, (args, kwargs))
-        return pytree.tree_map(to_double, function(*args, **(kwargs or {})))
+        if not _RANDOM.fullmatch(getattr(function, "__name__", "")):
+            return pytree.tree_map(to_double, function(*args, **(kwargs or {})))
+        singles = pytree.tree_map(_to_single, (args, kwargs))
+        returned = function(*singles[0], **(singles[1] or {}))
+        for given, single in zip(*map(pytree.tree_leaves, ((args, kwargs), singles)), strict=True):
+            if returned is single:  # dropout in evaluation mode returns its argument
+                return given
+        return pytree.tree_map(to_double, returned)
 
 
 def to_double(value: Any) -> Any:
@@ -76,12 +81,13 @@ def _to_single(value: Any) -> Any:
     return value.to(torch.float32) if is_double else value
 
 
-def shake(tensor: torch.Tensor) -> torch.Tensor:
+def shake(tensor: torch.Tensor, roundings: float = 1.0, seed: int = 2) -> torch.Tensor:
     """Change each element of a tensor by a random amount as small as the rounding error of its
-    dtype.
+    dtype, or as ``roundings`` of them.
     """
-    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2))
-    return tensor * (1 + torch.finfo(tensor.dtype).eps * noise.to(tensor.dtype))
+    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed))
+    scale = roundings * torch.finfo(tensor.dtype).eps
+    return tensor * (1 + scale * noise.to(tensor.dtype))
 
 
 def add_rounding_noise(tensor: torch.Tensor) -> torch.Tensor:

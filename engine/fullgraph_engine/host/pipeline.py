@@ -203,6 +203,7 @@ class JudgedNumerics(Protocol):
 
     If results are wrong, ``operation`` is the name of the first wrong operation in Dynamo's graph,
     and ``stack`` the user's stack, without columns; both are empty if unknown.
+    ``is_captured_wrong``: Dynamo's graphs give the wrong result even in eager mode.
     """
 
     @property
@@ -211,6 +212,8 @@ class JudgedNumerics(Protocol):
     def operation(self) -> str: ...
     @property
     def stack(self) -> tuple[Frame, ...]: ...
+    @property
+    def is_captured_wrong(self) -> bool: ...
 
 
 class Operators(Protocol):

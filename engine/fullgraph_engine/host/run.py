@@ -357,11 +357,20 @@ class Run:
             where = frames.range_of(here, syntax.lines_of(self.analyze.text))
         return Finding(
             code="numerics/wrong-result",
-            message="Compiled by Inductor, this gives a wrong result"
-            + (f" from the operation `{operation}` on" if operation else ""),
+            message=(
+                "Dynamo captures another computation, so that compiled results are wrong"
+                if judged.is_captured_wrong
+                else "Compiled by Inductor, this gives a wrong result"
+                + (f" from the operation `{operation}` on" if operation else "")
+            ),
             range=where,
             target=target.name,
-            explanation=judged.verdict.reason,
+            explanation=judged.verdict.reason
+            + (
+                ' The same happens with `torch.compile(…, backend="eager")`.'
+                if judged.is_captured_wrong
+                else ""
+            ),
             stack=stack,
             mode="real",
             identity=f"numerics/wrong-result@{place_words(where)}",

@@ -280,7 +280,9 @@ CODES: tuple[Code, ...] = (
         "rounding: the same computation in float64 agrees with eager mode. `fullgraph check "
         "--numerics` reports the first operation at which this happens. `fullgraph repro --backend "
         "inductor --accuracy` writes a script for a bug report; `torch.compiler.disable` on the "
-        "function avoids the wrong result.",
+        "function avoids the wrong result. If the message says that Dynamo captures another "
+        'computation, `backend="eager"` gives the wrong result too, for example because the code '
+        "checks `torch.compiler.is_compiling()`.",
     ),
     Code(
         "backend",

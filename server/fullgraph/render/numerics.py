@@ -35,7 +35,13 @@ def numerics_verdict(target: JudgedTarget) -> str:
     if verdict.eager_error is None or verdict.compiled_error is None:
         return (
             f"compiled and eager results differ only by rounding in {calls}; there are no float64 "
-            "results to compare with, for example because the code draws random numbers"
+            "results to compare with, for example because the code draws random numbers or returns "
+            "integers"
+        )
+    if verdict.eager_error == verdict.compiled_error == 0:
+        return (
+            f"not a bug, only rounding: in {calls}, results differ only where rounding decides, "
+            "for example which of two almost equal numbers is larger"
         )
     return (
         f"not a bug, only rounding: in {calls}, compiled results differ from float64 by up to "
