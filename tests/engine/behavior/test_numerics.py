@@ -221,6 +221,20 @@ def f(x):  # fullgraph: x=f32[8]
     assert f"which is {value} in eager mode and" in verdict.reason
 
 
+def test_one_wrong_element_among_many_that_are_rounded_is_wrong() -> None:
+    def change(y: torch.Tensor) -> torch.Tensor:
+        y = y * (1 + 1e-7 * torch.randn(y.shape, generator=torch.Generator().manual_seed(3)))
+        y[3, 4] += 0.01
+        return y
+
+    text = """
+import torch
+def f(x):  # fullgraph: x=f32[100, 40]
+    return x.cos()
+"""
+    assert judge(text, "f", changed(change)).verdict.outcome == "wrong"
+
+
 def test_sixteen_bits_do_not_allow_a_tenth() -> None:
     text = """
 import torch
@@ -257,7 +271,7 @@ def f(x):
     x.fill_(1.0)
     return y
 x = torch.ones(8)
-f(x)
+torch.compile(f, backend="eager")(x)
 """
 
 
