@@ -33,7 +33,7 @@ from .observing import (
 )
 from .state import subject_of
 
-_COMPARABLE = 0.05
+COMPARABLE = 0.05
 """Maximum deviation of eager results from double precision that counts as rounding, as a share of
 the largest element.
 """
@@ -228,7 +228,7 @@ def is_comparable(value: torch.Tensor, exact: torch.Tensor, scale: float = 0.0) 
     if value.shape != exact.shape:
         return False
     rounding = float(torch.finfo(value.dtype).eps) ** 0.5 * scale
-    allowed = max(_COMPARABLE, rounding / float(largest_element(exact.detach())))
+    allowed = max(COMPARABLE, rounding / float(largest_element(exact.detach())))
     return bool(relative_error(value, exact) <= allowed)
 
 

@@ -29,6 +29,7 @@ from .backend import prepare_inductor
 from .budget import ProcessorBudget
 from .cases import Case, is_floating
 from .compiled_calls import (
+    COMPARABLE,
     call_case,
     call_in_double,
     calls_to_compile,
@@ -58,8 +59,8 @@ each step of the search compiles a part of the graph."""
 _SHAKES = 16
 """Number of eager calls with slightly changed inputs that show which elements are unstable."""
 _CONTINUOUS = 0.25
-"""Minimum share of elements that change with the inputs in a result that is not discrete. Other
-elements may be constant, for example behind a ``relu``.
+"""Minimum share of elements that change with the inputs, in a continuous result. Other elements may
+be constant, for example behind a ``relu``.
 """
 _EXPLAINED_FOR_EACH_EXCEPTION = 20
 """Minimum number of elements of a discrete result that differ, for each element among them that
@@ -74,6 +75,10 @@ _NO_MEMORY = (
 _NO_REFERENCE = (
     "A float64 run does not show which result is right, for example because the code draws "
     "different random numbers in it."
+)
+_UNRELIABLE = (
+    "Eager results change as much when the inputs change in their last bits, so no result is "
+    "reliable; try better conditioned inputs."
 )
 Graph = torch.fx.GraphModule
 
@@ -164,7 +169,8 @@ def compare_calls(tracee: Tracee, backend: Any = "inductor") -> JudgedNumerics:
         errors.add_all(eager, right, references.exact)
         deviation = _first_deviation(eager, right, references)
         if deviation is not None and not deviation.is_certain:
-            return _no_verdict(f"{beginning} {deviation.words}. {_NO_REFERENCE}")
+            reason = _UNRELIABLE if deviation.is_unreliable else _NO_REFERENCE
+            return _no_verdict(f"{beginning} {deviation.words}. {reason}")
         if deviation is not None:
             verdict = NumericsVerdict(
                 "wrong", number, errors.eager, errors.compiled, f"{beginning} {deviation.words}."
@@ -227,10 +233,12 @@ class _Deviation:
     """A compiled value that differs from the eager one by more than rounding explains.
 
     ``is_certain`` is true if the value in double precision confirms the eager one.
+    ``is_unreliable`` is true if tiny changes of the inputs change the eager value by a large share.
     """
 
     words: str
     is_certain: bool
+    is_unreliable: bool = False
 
 
 class _References:
@@ -296,6 +304,11 @@ class _References:
             return False
         return int(unexplained.sum()) * _EXPLAINED_FOR_EACH_EXCEPTION <= int(jumps.sum())
 
+    def is_unreliable(self, number: int, eager: torch.Tensor) -> bool:
+        """Whether slightly changed inputs change an eager value as much as a wrong reference."""
+        largest = self._instability[number].nan_to_num(posinf=0.0).max()
+        return is_floating(eager) and bool(largest > COMPARABLE * largest_element(eager.detach()))
+
 
 def _many_roundings(dtype: torch.dtype) -> float:
     """Return the maximum difference that counts as rounding.
@@ -359,7 +372,11 @@ def _first_deviation(
             continue
         is_rounded = is_floating(left) and same_kind
         known = any(is_comparable(left, one, scale) for one in same if is_floating(one))
-        return _Deviation(f"returns a different result, which {words}", known or not is_rounded)
+        return _Deviation(
+            f"returns a different result, which {words}",
+            known or not is_rounded,
+            same_kind and references.is_unreliable(number, left),
+        )
     return None
 
 

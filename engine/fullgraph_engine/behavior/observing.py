@@ -47,6 +47,10 @@ SHAKE = 1e-7
 _RANDOM = re.compile(r"rand\w*_like|\w*dropout|bernoulli|multinomial|normal|poisson|rrelu")
 """Names of functions that draw random numbers for a given tensor and return a new one."""
 
+_CASTS = ("to", "type", "half", "bfloat16", "float")
+"""Names of methods that convert a tensor to another dtype. Compiled code may leave out the rounding
+to 16 bits, so double precision does not do it either."""
+
 TensorTransform = Union[Callable[[torch.Tensor], torch.Tensor], None]
 
 
@@ -59,8 +63,17 @@ class DoublePrecisionMode(torch.overrides.TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if not _RANDOM.fullmatch(getattr(function, "__name__", "")):
-            return pytree.tree_map(to_double, function(*args, **(kwargs or {})))
+        name = getattr(function, "__name__", "")
+        if not _RANDOM.fullmatch(name):
+            returned = function(*args, **(kwargs or {}))
+            if (
+                name in _CASTS
+                and is_floating(args[0])
+                and is_floating(returned)
+                and returned.dtype != args[0].dtype
+            ):
+                return to_double(args[0]).clone()
+            return pytree.tree_map(to_double, returned)
         singles = pytree.tree_map(_to_single, (args, kwargs))
         returned = function(*singles[0], **(singles[1] or {}))
         for given, single in zip(*map(pytree.tree_leaves, ((args, kwargs), singles)), strict=True):

@@ -116,6 +116,20 @@ def test_dropout_in_evaluation_mode_returns_its_argument_in_float64() -> None:
         assert torch.nn.functional.dropout(x, 0.5, training=False) is x
 
 
+def test_casts_to_sixteen_bits_do_not_round_in_float64() -> None:
+    x = torch.linspace(0.1, 1, 64, dtype=torch.float64)
+    casts: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda one: one.to(torch.float16).float(),
+        lambda one: one.bfloat16(),
+        lambda one: one.half().to(torch.float32),
+    ]
+    for cast in casts:
+        with DoublePrecisionMode():
+            assert torch.equal(cast(x), x)
+    with DoublePrecisionMode():
+        assert torch.arange(3).to(torch.float16).dtype == torch.float64
+
+
 def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return a backend that changes the first result of each graph."""
 
@@ -233,6 +247,17 @@ def f(x):  # fullgraph: x=f32[100, 40]
     return x.cos()
 """
     assert judge(text, "f", changed(change)).verdict.outcome == "wrong"
+
+
+def test_results_of_a_singular_matrix_are_unreliable() -> None:
+    text = """
+import torch
+def f(x):  # fullgraph: x=f32[8, 3]
+    return torch.linalg.inv(x @ x.T)
+"""
+    verdict = judge(text, "f", changed(lambda y: y * 1e6)).verdict
+    assert verdict.outcome == "unknown"
+    assert "no result is reliable" in verdict.reason
 
 
 def test_sixteen_bits_do_not_allow_a_tenth() -> None:
