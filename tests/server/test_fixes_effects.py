@@ -9,7 +9,11 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text
 from fullgraph_engine.protocol import Finding, Range
-from fullgraph_engine.protocol.evidence import BreakEvidence, SpecializationEvidence
+from fullgraph_engine.protocol.evidence import (
+    BreakEvidence,
+    FailureEvidence,
+    SpecializationEvidence,
+)
 
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 SKIPPED = "Attempted to call function marked as skipped"
@@ -17,18 +21,23 @@ DYNAMIC = "Dynamic shape operator"
 DATA = "aten._local_scalar_dense.default"
 
 
-def tried(marked: str, title: str = "", context: str = "") -> dict[str, list[Candidate]]:
-    """The candidates for a finding at what is between « and », by the name of their rewrite."""
+def tried(
+    marked: str, title: str = "", context: str = "", failure: str = ""
+) -> dict[str, list[Candidate]]:
+    """The candidates for a finding at what is between « and », by the name of their rewrite.
+
+    ``failure`` is the message of an exception that ended the trace.
+    """
     start = marked.index("«")
     end = marked.index("»") - 1
     text = marked.replace("«", "").replace("»", "")
     positions = TextPositions(text)
     finding = Finding(
-        "graph-break/GB0000",
-        "Graph break",
+        "trace/compile-error" if failure else "graph-break/GB0000",
+        failure or "Graph break",
         Range(positions.position_at(start), positions.position_at(end)),
         context=context,
-        evidence=BreakEvidence(title),
+        evidence=FailureEvidence("RuntimeError") if failure else BreakEvidence(title),
     )
     found: dict[str, list[Candidate]] = {}
     for candidate in candidates(Text(text), finding):
@@ -364,6 +373,26 @@ def test_variables_become_tensors(made: str, becomes: str, preserves: bool) -> N
     (candidate,) = tried(imports + source, SKIPPED)["without-variable"]
     assert f"    y = {becomes}\n" in candidate.text
     assert candidate.preserves is preserves
+
+
+@pytest.mark.parametrize(
+    ("called", "becomes"),
+    [
+        ("torch.where(mask[0], x, y)", "torch.where(mask[0].bool(), x, y)"),
+        ("torch.where(a & b, x, y)", "torch.where((a & b).bool(), x, y)"),
+        ("x.where(mask, other=y)", "x.where(mask.bool(), other=y)"),
+        (
+            "torch.where(input=x, other=y, condition=mask)",
+            "torch.where(input=x, other=y, condition=mask.bool())",
+        ),
+    ],
+)
+def test_conditions_become_booleans(called: str, becomes: str) -> None:
+    source = IMPORTS + f"def f(x, y, a, b, mask):\n    z = «{called}»\n    return z\n"
+    failure = "RuntimeError: expected predicate to be bool, got torch.uint8"
+    (candidate,) = tried(source, failure=failure)["boolean-mask"]
+    assert f"    z = {becomes}\n" in candidate.text
+    assert "boolean-mask" not in tried(source, failure="RuntimeError: other")
 
 
 GRADIENT = "Attempted to use tensor creation function with requires_grad=True"

@@ -52,6 +52,7 @@ REWRITES: tuple[Rewrite, ...] = (
     branches.branches,
     loops.loops,
     masks.masks,
+    masks.boolean_masks,
     ternaries.ternaries,
     kept.recompute_cached,
     sizes.sizes,

@@ -19,6 +19,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
 )
 from fullgraph.fixes.rewrites.names import code_of, walk
 from fullgraph.fixes.rewrites.placing import in_place_of
+from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Site, Transforming
 
 _NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
@@ -44,6 +45,29 @@ def masks(site: Site) -> Iterator[Candidate]:
     line = site.statement
     if isinstance(line, cst.SimpleStatementLine):
         yield from _rewrite_assignment(site, line, [line], mask)
+
+
+def boolean_masks(site: Site) -> Iterator[Candidate]:
+    """Yield a rewrite that converts the condition of ``torch.where`` to booleans, if tracing fails
+    because it has another dtype. Eager mode accepts ``uint8``."""
+    if "predicate to be bool" not in site.finding.message:
+        return
+    syntax = Syntax(site)
+    for call in syntax.here:
+        if not isinstance(call, cst.Call) or code_of(call.func).rpartition(".")[2] != "where":
+            continue
+        named = [one.value for one in call.args if one.keyword and one.keyword.value == "condition"]
+        condition = (named or [one.value for one in call.args])[0]
+        code = f"{syntax.operand(condition)}.bool()"
+        yield Candidate(
+            "boolean-mask",
+            "Convert the condition to booleans",
+            site.replaced([(condition, syntax.expression(code))]),
+            preserves=True,
+            loses=("warning",),
+            gives_up="The warning about the deprecated dtype disappears.",
+        )
+        return
 
 
 def _asked_masks(test: cst.BaseExpression) -> list[str]:
