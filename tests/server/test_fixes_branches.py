@@ -63,6 +63,54 @@ WHERE = {
             return x
         """,
     ),
+    "zero-divisor": (
+        """
+        def f(x, loss):
+            n = (x > 0).sum()
+            if n == 0:
+                loss = loss - 1
+            else:
+                loss = loss - (x.sum() + 1) / n
+            return loss
+        """,
+        "n == 0",
+        """
+        def f(x, loss):
+            n = (x > 0).sum()
+            loss = torch.where(n == 0, loss - 1, loss - (x.sum() + 1) / torch.where(n == 0, 1, n))
+            return loss
+        """,
+    ),
+    "positive-divisor": (
+        """
+        def f(x):
+            n = (x > 0).sum()
+            if 0 < n:
+                x /= (n)
+            return x % n // 2
+        """,
+        "0 < n",
+        """
+        def f(x):
+            n = (x > 0).sum()
+            x = torch.where(0 < n, x / torch.where(0 < n, n, 1), x)
+            return x % n // 2
+        """,
+    ),
+    "other-divisor": (
+        """
+        def f(x, m, n):
+            if x.sum() > n:
+                x = x / n / m
+            return x
+        """,
+        "x.sum() > n",
+        """
+        def f(x, m, n):
+            x = torch.where(x.sum() > n, x / n / m, x)
+            return x
+        """,
+    ),
     "both-sides-and-comments": (
         """
         def f(x):

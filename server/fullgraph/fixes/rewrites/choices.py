@@ -3,12 +3,12 @@ dictionaries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import libcst as cst
 
 from fullgraph.fixes.rewrites.conditions import argument
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.names import code_of, descendants
 
 _NO_TENSORS = (
     cst.Set,
@@ -55,7 +55,62 @@ def choice(code: str, first: str, second: str) -> str:
         containers = (cst.Tuple, cst.List, cst.Dict)
         if isinstance(node, (*_NO_TENSORS, *containers)) or code_of(node) in ("(None)", "None"):
             raise NotConvertible("not a tensor")
-    return f"torch.where({argument(code)}, {first}, {second})"
+    condition = argument(code)
+    first, second = _guard_divisors(condition, first, second)
+    return f"torch.where({condition}, {first}, {second})"
+
+
+_DIVISIONS = (cst.Divide, cst.FloorDivide, cst.Modulo)
+
+
+def _guard_divisors(condition: str, first: str, second: str) -> tuple[str, str]:
+    """Replace the divisors of each side by 1 where the other side is chosen, if the condition
+    compares them with a number. Return the code of both sides.
+
+    A division by zero on the other side would make the gradients NaN.
+    """
+    divisors: set[str] = set()
+    for node in descendants(cst.parse_expression(condition)):
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            sides = (node.left, node.comparisons[0].comparator)
+            if any(isinstance(side, cst.BaseNumber) for side in sides):
+                divisors |= {_bare(side) for side in sides if not isinstance(side, cst.BaseNumber)}
+    return (
+        _replace_divisors(first, divisors, f"torch.where({condition}, {{}}, 1)"),
+        _replace_divisors(second, divisors, f"torch.where({condition}, 1, {{}})"),
+    )
+
+
+def _replace_divisors(code: str, divisors: Set[str], pattern: str) -> str:
+    if not divisors:
+        return code
+    changed = cst.parse_expression(code).visit(_Divisors(divisors, pattern))
+    assert isinstance(changed, cst.BaseExpression)
+    return code_of(changed)
+
+
+class _Divisors(cst.CSTTransformer):
+    """A transformer that replaces the right operands of divisions found in ``divisors``."""
+
+    def __init__(self, divisors: Set[str], pattern: str) -> None:
+        super().__init__()
+        self._divisors = divisors
+        self._pattern = pattern
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BinaryOperation:
+        divisor = _bare(updated_node.right)
+        if not isinstance(updated_node.operator, _DIVISIONS) or divisor not in self._divisors:
+            return updated_node
+        return updated_node.with_changes(
+            right=cst.parse_expression(self._pattern.replace("{}", divisor))
+        )
+
+
+def _bare(node: cst.BaseExpression) -> str:
+    """Return the code of an expression without parentheses around it."""
+    return code_of(node.with_changes(lpar=(), rpar=()))
 
 
 def _element_values(elements: Sequence[cst.BaseElement | cst.BaseDictElement]) -> list[str]:
