@@ -37,6 +37,9 @@ from .tensors import ProbeError
 if TYPE_CHECKING:
     from ..tracing.tensors import ChosenState
 
+_WALL_FACTOR = 3
+"""Ratio of the wall time to the processor time that a caller may take."""
+
 MOST = 3
 """Maximum number of call signatures (dtypes, ranks and flags of the inputs) traced per target."""
 
@@ -175,7 +178,7 @@ def _run_enclosing(
     one: Enclosing, namespace: Namespace, watches: Sequence[_CallWatch], seconds: float
 ) -> None:
     """Execute a caller of the wanted targets until one of ``watches`` (recorders of calls) has
-    enough calls, or for ``seconds``."""
+    enough calls, or for ``seconds`` of processor time."""
     from .. import tracing
 
     call: Call | None = None
@@ -185,7 +188,9 @@ def _run_enclosing(
         return NotCalled(words, may_use_real=may_use_real, describe=describe)
 
     try:
-        with contextlib.ExitStack() as watched, limit_seconds(_TooLong, seconds):
+        # On a busy machine, imports alone may take longer than ``seconds`` of wall time.
+        limit = limit_seconds(_TooLong, _WALL_FACTOR * seconds, processor=seconds)
+        with contextlib.ExitStack() as watched, limit:
             for watch in watches:
                 watch.enclosing = one
                 watched.enter_context(_watch_calls(watch, namespace))
