@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -295,6 +296,25 @@ def test_a_scheduler_that_cannot_be_reached(line: CommandLine) -> None:
         "scheduler`, or correct --scheduler): 1 of 1 file was not analyzed. Run the same command "
         "again to continue.\n"
     )
+
+
+async def test_a_task_of_a_lost_worker_runs_on_a_worker_that_connects_later(
+    tmp_path: Path, line: CommandLine
+) -> None:
+    launch = EngineLaunch(str(line.interpreter), cwd=str(line.folder))
+    with running_cluster(tmp_path / "dask", line.environment(), workers=1) as running:
+        cluster = Cluster(running.address)
+        await cluster.connect()
+        while not (workers := await cluster.list_workers()):
+            await asyncio.sleep(0.05)
+        running.kill(running.workers[0])
+        while await cluster.list_workers():
+            await asyncio.sleep(0.05)
+        run = asyncio.ensure_future(cluster.run(TraceTask(cluster.check, launch), workers[0]))
+        running.start_worker()
+        answer, _ = await asyncio.wait_for(run, 60)
+        await cluster.close()
+    assert answer.status is not None and answer.status.state is EngineState.READY
 
 
 async def test_a_cluster_without_workers(tmp_path: Path, line: CommandLine) -> None:

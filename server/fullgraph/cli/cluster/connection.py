@@ -43,6 +43,10 @@ _CANCEL = 5.0
 _LOGGERS = ("distributed", "distributed.client", "tornado", "tornado.application")
 
 
+class _WorkerLost(Exception):
+    """The worker on which a task should run is not part of the cluster any more."""
+
+
 class Cluster:
     """A Dask cluster that traces files for one check. It connects to the scheduler for the first
     file.
@@ -68,6 +72,8 @@ class Cluster:
         """True after the command gave up a task on which a worker may still work."""
         self._watchers: dict[int, Callable[[Event], None]] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._losses: dict[str, asyncio.Future[None]] = {}
+        """Futures by the address of a worker; the loss of the worker completes its future."""
         self._lost = f"The connection to the Dask scheduler at {address} was lost"
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Future with a clause for the user on why the cluster cannot finish any task."""
@@ -134,6 +140,8 @@ class Cluster:
         for _ in range(_SUBMISSIONS):
             try:
                 return await self._submit(task, worker)
+            except _WorkerLost:
+                worker = ""
             except KilledWorker as error:
                 lost += error.allowed_failures + 1
                 # Dask also counts lost workers that had not started the task. Give up if at least
@@ -161,6 +169,7 @@ class Cluster:
         Raises:
             CheckEnded: The connection or all workers were lost.
             KilledWorker: The scheduler does not try the task again, because workers were lost.
+            _WorkerLost: ``worker`` was lost.
         """
         from distributed.comm.core import CommClosedError
 
@@ -172,14 +181,21 @@ class Cluster:
             pack_task(task),
             key=f"fullgraph-{self.check}-{next(self._keys)}",
             workers=[worker] if worker else None,
-            allow_other_workers=bool(worker),
             pure=False,
         )
         result = asyncio.ensure_future(future)
+        ends: list[asyncio.Future[Any]] = [result, self._ended]
+        if worker:
+            # Dask's `allow_other_workers` is not enough: if all workers are lost, the task waits
+            # for this one, even if others connect later.
+            loop = asyncio.get_running_loop()
+            ends.append(self._losses.setdefault(worker, loop.create_future()))
         try:
-            await asyncio.wait((result, self._ended), return_when=asyncio.FIRST_COMPLETED)
-            if not result.done():
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if self._ended.done() and not result.done():
                 raise CheckEnded(self._ended.result())
+            if not result.done():
+                raise _WorkerLost
             if result.cancelled():
                 raise CheckEnded(self._lost)
             return _parse_answer(*result.result())
@@ -229,8 +245,8 @@ class Cluster:
             self._watchers[number](unpack_event(packed))
 
     async def _watch_workers(self) -> None:
-        """End all tasks after ``patience`` seconds without a worker, or without an answer of the
-        scheduler.
+        """Complete the futures of lost workers. End all tasks after ``patience`` seconds without a
+        worker, or without an answer of the scheduler.
         """
         loop = asyncio.get_running_loop()
         last_seen = loop.time()
@@ -238,8 +254,11 @@ class Cluster:
         while True:
             await asyncio.sleep(min(_LOOK, self._patience / 4))
             try:
-                if await asyncio.wait_for(self.list_workers(), self._patience):
+                workers = await asyncio.wait_for(self.list_workers(), self._patience)
+                if workers:
                     last_seen = loop.time()
+                for worker in self._losses.keys() - set(workers):
+                    self._losses.pop(worker).set_result(None)
             except asyncio.TimeoutError:
                 problem = f"The Dask scheduler at {self.address} did not answer for {waited}"
                 break
