@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import io
 import json
+import os
 import re
 import signal
 import sys
@@ -380,6 +381,26 @@ def test_a_terminated_check_writes_a_valid_report(command_line: CommandLine, for
         (invocation,) = run["invocations"]
         assert not invocation["executionSuccessful"]
         assert MISSING in invocation["toolExecutionNotifications"][0]["message"]["text"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_signal_waits_until_the_report_is_written(
+    command_line: CommandLine, number: signal.Signals, status: int
+) -> None:
+    names = [f"Net{number}" for number in range(1000)]
+    events = [event for name in names for event in file_events(name, code=BREAK)]
+    command_line.write("a.py", text(*events))
+    process = command_line.start(
+        "check", "--python", str(command_line.interpreter), "--format", "json", "a.py"
+    )
+    assert process.stdout is not None
+    # The report does not fit into the pipe, so the command waits in the middle of it.
+    first = os.read(process.stdout.fileno(), 1)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    report = json.loads(first + out)
+    assert len(report["files"][0]["targets"]) == len(names)
+    assert process.returncode == status
 
 
 def test_the_next_check_continues_after_an_interrupted_one(command_line: CommandLine) -> None:

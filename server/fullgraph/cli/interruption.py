@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from types import FrameType
 from typing import Any, TypeVar
 
 from fullgraph.cli.exit_status import Interrupted
 
 T = TypeVar("T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_delayed: list[int] = []
+"""Signals that arrived in a block of :func:`delay_signals`, while no coroutine ran."""
+
+
+@contextlib.contextmanager
+def delay_signals() -> Iterator[None]:
+    """Deliver SIGINT and SIGTERM at the end of the block, so that it writes its output completely.
+
+    A coroutine that :func:`run` runs in the block is still cancelled.
+    """
+
+    def delay(number: int, frame: FrameType | None) -> None:
+        _delayed.append(number)
+
+    before = {number: signal.signal(number, delay) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        received = _delayed[:]
+        _delayed.clear()
+        if received:
+            signal.raise_signal(received[0])
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -33,8 +61,11 @@ async def _run_with_signals(work: Coroutine[Any, Any, T]) -> T:
         received.append(number)
         task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
         loop.add_signal_handler(number, stop, int(number))
+    if _delayed:
+        stop(_delayed.pop())
     try:
         return await task
     except asyncio.CancelledError:
@@ -42,5 +73,6 @@ async def _run_with_signals(work: Coroutine[Any, Any, T]) -> T:
             raise Interrupted(received[0]) from None
         raise
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
