@@ -8,6 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from fullgraph_engine.protocol import (
     Log,
     TargetDone,
 )
+from fullgraph_engine.protocol.scratch import scratch_prefix
 
 from .loop_clock import passed
 
@@ -328,9 +330,12 @@ async def test_close_kills_what_does_not_go_by_itself(
     pid = one.engine._process.pid
     assert pid is not None
     os.kill(pid, 0)
+    scratch = Path(tempfile.mkdtemp(prefix=scratch_prefix(pid)))
+    (scratch / "left").touch()
     await one.engine.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+    assert not scratch.exists()
 
 
 async def test_a_line_that_is_longer_than_a_pipe(watched: Callable[..., Watched]) -> None:

@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from .. import protocol
@@ -41,6 +40,7 @@ from ..protocol import (
     from_plain,
 )
 from ..protocol.facts import Degraded
+from ..protocol.scratch import find_scratch, scratch_prefix
 from ..torch_internals import releases
 from . import caches, credentials, orders, process_backends, proofs
 from .found import FoundProbes
@@ -112,7 +112,7 @@ def serve(
     hidden = frozenset[str]() if left else credentials.remove_secrets(may.variables)
     caches.make_caches(may)
     _remove_abandoned()
-    scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+    scratch = tempfile.mkdtemp(prefix=scratch_prefix(os.getpid()))
     try:
         confined = confinement.begin_confinement(scratch, may)
         permissions = Permissions(may, tuple(sorted(hidden)))
@@ -234,15 +234,11 @@ def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
 
-_SCRATCH = "fullgraph-engine-"
-
-
 def _remove_abandoned() -> None:
     """Remove the temporary folders of earlier engines that were killed before they could remove
     them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
-        owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not processes.process_exists(int(owner)):
+    for owner, folder in find_scratch():
+        if not processes.process_exists(owner):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     encode,
     to_plain,
 )
+from fullgraph_engine.protocol.scratch import remove_scratch
 
 LONGEST_LINE = 64 * 1024 * 1024
 LAST_WORDS = 4000
@@ -275,6 +276,8 @@ class EngineProcess:
             except asyncio.TimeoutError:
                 self.kill()
                 await self._process.wait()
+            if self._process.returncode != 0:
+                remove_scratch(self._process.pid)
         for task in self._tasks:
             task.cancel()
         for transport in self._transports:
