@@ -76,6 +76,11 @@ def test_passes_for_gradients(fullgraph):
     assert net.layer.weight.grad is not None
 
 
+def test_passes_for_nan_that_the_test_passes(fullgraph):
+    gaps = torch.where(x > 0, x, float("nan"))
+    fullgraph.check(lambda x: x.nan_to_num(0.0) * 2, gaps, numerics=True, backend="aot_eager")
+
+
 def test_passes_with_allowed_nan(fullgraph):
     fullgraph.check(lambda x: (x - 2).log(), x, numerics=True, allow_nan=True, backend="aot_eager")
 
