@@ -76,6 +76,10 @@ _NO_REFERENCE = (
     "A float64 run does not show which result is right, for example because the code draws "
     "different random numbers in it."
 )
+_NO_FLOAT64 = (
+    "The code does not run in float64, so no reference shows which result is right; remove what "
+    "fixes the dtype to find out."
+)
 _UNRELIABLE = (
     "Eager results change as much when the inputs change in their last bits, so no result is "
     "reliable; try better conditioned inputs."
@@ -169,7 +173,8 @@ def compare_calls(tracee: Tracee, backend: Any = "inductor") -> JudgedNumerics:
         errors.add_all(eager, right, references.exact)
         deviation = _first_deviation(eager, right, references)
         if deviation is not None and not deviation.is_certain:
-            reason = _UNRELIABLE if deviation.is_unreliable else _NO_REFERENCE
+            unknown = _NO_REFERENCE if references.exact else _NO_FLOAT64
+            reason = _UNRELIABLE if deviation.is_unreliable else unknown
             return _no_verdict(f"{beginning} {deviation.words}. {reason}")
         if deviation is not None:
             verdict = NumericsVerdict(

@@ -260,6 +260,19 @@ def f(x):  # fullgraph: x=f32[8, 3]
     assert "no result is reliable" in verdict.reason
 
 
+def test_code_that_does_not_run_in_float64_has_no_reference() -> None:
+    text = """
+import torch
+def f(x):  # fullgraph: x=f32[8]
+    if x.dtype != torch.float32:
+        raise TypeError("expected float32")
+    return x * 2
+"""
+    verdict = judge(text, "f", changed(lambda y: y + 1)).verdict
+    assert verdict.outcome == "unknown"
+    assert "The code does not run in float64" in verdict.reason
+
+
 def test_sixteen_bits_do_not_allow_a_tenth() -> None:
     text = """
 import torch
