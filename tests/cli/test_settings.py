@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fullgraph.cli.file_settings import NearestSettings
 from fullgraph.domain.codes import Severity
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import (
@@ -214,6 +215,25 @@ def test_an_environment_marks_a_project(tmp_path: Path) -> None:
     assert find_project(package).root == package
     (tmp_path / ".venv").mkdir()
     assert find_project(package / "net.py").root == tmp_path
+
+
+def test_the_project_of_a_package_is_the_folder_around_it(tmp_path: Path) -> None:
+    package = tmp_path / "models" / "vision"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    assert find_project(package / "net.py").root == tmp_path
+
+
+def test_the_checked_folder_is_the_project_of_files_without_one(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "vision"
+    package.mkdir(parents=True)
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    nearest = NearestSettings(tmp_path, {})
+    assert nearest.find(package / "net.py").project.root == tmp_path
+    assert nearest.find(other / "net.py").project.root == other
+    assert NearestSettings(package, {}).find(package / "net.py").project.root == package
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fullgraph.session.settings import (
     command_line_source,
     environment_source,
     find_project,
+    is_project,
     resolve_settings,
 )
 
@@ -36,7 +37,8 @@ class NearestSettings:
     """Finds the settings of a file in the nearest pyproject.toml with ``[tool.fullgraph]``, in the
     environment, and in ``flags``, the settings on the command line by name.
 
-    Standard input and other texts without a file get the settings of the folder ``base``.
+    Standard input and other texts without a file get the settings of the folder ``base``. It is
+    also the project of the files inside, if nothing marks another one.
     """
 
     def __init__(self, base: Path, flags: Mapping[str, Any]) -> None:
@@ -74,6 +76,9 @@ class NearestSettings:
 
     def _read(self, folder: Path) -> FileSettings:
         project = find_project(folder)
+        if not is_project(project.root) and self._base in project.root.parents:
+            # Nothing marks a project, so it is the folder that the user named.
+            project = replace(project, root=self._base)
         known = self._by_root.get(project.root)
         if known is None:
             source = command_line_source(self._flags)

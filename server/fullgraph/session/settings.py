@@ -870,7 +870,7 @@ def find_project(start: Path) -> Project:
     """Return the nearest folder at or above ``start`` with ``[tool.fullgraph]``.
 
     Without one, use the nearest folder that looks like a project (see :func:`is_project`), or else
-    ``start``.
+    ``start``. If ``start`` is inside a package, use the folder from which the package is imported.
     """
     folder = start if start.is_dir() else start.parent
     folder = folder.absolute()
@@ -888,12 +888,21 @@ def find_project(start: Path) -> Project:
         if (candidate / ".git").exists():
             # Settings above the repository belong to another project.
             break
-    return Project(marked or folder, SettingsSource("pyproject.toml", {}), tuple(problems))
+    root = marked or _import_folder(folder)
+    return Project(root, SettingsSource("pyproject.toml", {}), tuple(problems))
 
 
 def is_project(folder: Path) -> bool:
     """Return whether a folder has a pyproject.toml, a virtual environment or a repository."""
     return any((folder / name).exists() for name in ("pyproject.toml", ".venv", ".git"))
+
+
+def _import_folder(folder: Path) -> Path:
+    """Return the folder that contains the outermost package around ``folder``; ``folder`` itself if
+    it is not a package."""
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
 
 
 def _read_table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
