@@ -390,9 +390,12 @@ def test_a_signal_waits_until_the_report_is_written(
     names = [f"Net{number}" for number in range(1000)]
     events = [event for name in names for event in file_events(name, code=BREAK)]
     command_line.write("a.py", text(*events))
+    # A test run in the background of a shell ignores SIGINT, and would pass this on.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = command_line.start(
         "check", "--python", str(command_line.interpreter), "--format", "json", "a.py"
     )
+    signal.signal(signal.SIGINT, before)
     assert process.stdout is not None
     # The report does not fit into the pipe, so the command waits in the middle of it.
     first = os.read(process.stdout.fileno(), 1)

@@ -124,6 +124,8 @@ def wire(start: Callable[..., Process]) -> Process:
         ),
         # What was found in an earlier session is shown before anything is fixed.
         ("fullgraph.lsp.server", {"libcst", "rich", "torch"}),
+        # Each check asks whether compiled results are to be compared.
+        ("fullgraph.cli.check_command, fullgraph.fixes.numerics", {"libcst", "torch"}),
     ],
 )
 def test_an_answer_does_not_wait_for_libraries_that_it_does_not_need(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fullgraph.fixes.measuring import find_last_probes, observe_targets, targets_to_observe
+from fullgraph.fixes.observing import find_last_probes, observe_targets, targets_to_observe
 from fullgraph.fixes.tracing import Tracer
 from fullgraph_engine.protocol import (
     Analyze,

@@ -5,13 +5,15 @@ They are plain data, so that they can be sent before the protocol library is loa
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
-from typing import Any
-
-from lsprotocol import types
+from typing import TYPE_CHECKING, Any
 
 from fullgraph import __version__
 from fullgraph.session.capabilities import ClientCapabilities
+
+if TYPE_CHECKING:
+    from lsprotocol import types
 
 ANALYZE = "fullgraph.server.analyze"
 CANCEL = "fullgraph.server.cancel"
@@ -160,5 +162,5 @@ def is_requested(kind: str, only: Iterable[types.CodeActionKind | str] | None) -
 
 
 def _includes_kind(requested: types.CodeActionKind | str, kind: str) -> bool:
-    name = requested.value if isinstance(requested, types.CodeActionKind) else requested
+    name = requested.value if isinstance(requested, enum.Enum) else requested
     return not name or name == kind or kind.startswith(f"{name}.")
