@@ -124,7 +124,7 @@ def wire(start: Callable[..., Process]) -> Process:
         ),
         # What was found in an earlier session is shown before anything is fixed.
         ("fullgraph.lsp.server", {"libcst", "rich", "torch"}),
-        # Each check asks whether compiled results are to be compared.
+        # Each check imports the comparison of compiled results, which most checks do not run.
         ("fullgraph.cli.check_command, fullgraph.fixes.numerics", {"libcst", "torch"}),
     ],
 )

@@ -137,9 +137,9 @@ def call_case(
 
     The inputs are returned as Python source. The tensors are the results, the inputs, parameters
     and buffers after the call, and the gradients; if the call raises, the exception is returned
-    instead. ``run`` executes the
-    call: eagerly, or compiled. ``alter`` converts each input tensor, for example to double
-    precision; with ``in_double``, all torch functions compute in double precision.
+    instead. ``run`` executes the call: eagerly, or compiled. ``alter`` converts each input tensor,
+    for example to double precision; with ``in_double``, all torch functions compute in double
+    precision.
     """
     prepared_call = prepare_case(call, case, alter)
     rng.seed_generators(case.seed)

@@ -157,9 +157,7 @@ def compare_calls(tracee: Tracee, backend: Any = "inductor") -> JudgedNumerics:
             raises = f"{beginning} raises {error_text(right)}."
             return _no_verdict(_NO_MEMORY if texts.is_out_of_memory(right) else raises)
         if isinstance(repeated, Exception) or not _all_equal(eager, repeated):
-            if not isinstance(repeated, Exception) and (
-                _kinds(eager) == _kinds(repeated) != _kinds(right)
-            ):
+            if isinstance(repeated, list) and _kinds(eager) == _kinds(repeated) != _kinds(right):
                 reason = f"{beginning} returns tensors of other shapes or dtypes."
                 return JudgedNumerics(NumericsVerdict("wrong", number + 1, reason=reason))
             return _no_verdict("Two eager calls with equal inputs give different results.")
@@ -224,6 +222,11 @@ def _kinds(values: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [(one.dtype, one.shape) for one in values if isinstance(one, torch.Tensor)]
 
 
+def _are_same_kind(left: Any, right: Any) -> bool:
+    """Whether two values are tensors with the same dtype and shape."""
+    return bool(_kinds([left])) and _kinds([left]) == _kinds([right])
+
+
 def _all_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Whether two lists of results have equal tensors; other values are not compared."""
     return len(left) == len(right) and all(
@@ -279,7 +282,7 @@ class _References:
         for seed, sign in itertools.product(range(_SHAKES // 2), (1.0, -1.0)):
             shaken = self._call_shaken(functools.partial(_shake_strongly, seed=seed, sign=sign))
             for number, (one, other) in enumerate(zip(self._eager, shaken, strict=False)):
-                if _kinds([one]) and _kinds([one]) == _kinds([other]):
+                if _are_same_kind(one, other):
                     largest[number] = torch.maximum(largest[number], _distances(one, other))
         return largest
 
@@ -372,7 +375,7 @@ def _first_deviation(
         words = describe_deviation(left, right, same, near, scale)
         if not words:
             continue
-        same_kind = _kinds([left]) == _kinds([right])
+        same_kind = _are_same_kind(left, right)
         if same_kind and references.explain_by_rounding(number, left, right):
             continue
         is_rounded = is_floating(left) and same_kind

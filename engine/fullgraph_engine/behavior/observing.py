@@ -63,23 +63,26 @@ class DoublePrecisionMode(torch.overrides.TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        name = getattr(function, "__name__", "")
-        if not _RANDOM.fullmatch(name):
-            returned = function(*args, **(kwargs or {}))
-            if (
-                name in _CASTS
-                and is_floating(args[0])
-                and is_floating(returned)
-                and returned.dtype != args[0].dtype
-            ):
-                return to_double(args[0]).clone()
-            return pytree.tree_map(to_double, returned)
-        singles = pytree.tree_map(_to_single, (args, kwargs))
-        returned = function(*singles[0], **(singles[1] or {}))
-        for given, single in zip(*map(pytree.tree_leaves, ((args, kwargs), singles)), strict=True):
-            if returned is single:  # dropout in evaluation mode returns its argument
-                return given
+        name, kwargs = getattr(function, "__name__", ""), kwargs or {}
+        if _RANDOM.fullmatch(name):
+            return _call_in_single(function, args, kwargs)
+        returned = function(*args, **kwargs)
+        is_cast = name in _CASTS and is_floating(args[0]) and is_floating(returned)
+        if is_cast and returned.dtype != args[0].dtype:
+            return to_double(args[0]).clone()
         return pytree.tree_map(to_double, returned)
+
+
+def _call_in_single(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function in single precision, so that it draws the same random numbers; return its
+    results in double precision."""
+    singles = pytree.tree_map(_to_single, (args, kwargs))
+    returned = function(*singles[0], **singles[1])
+    leaves = map(pytree.tree_leaves, ((args, kwargs), singles))
+    for given, single in zip(*leaves, strict=True):
+        if returned is single:  # dropout in evaluation mode returns its argument
+            return given
+    return pytree.tree_map(to_double, returned)
 
 
 def to_double(value: Any) -> Any:
@@ -94,10 +97,9 @@ def _to_single(value: Any) -> Any:
     return value.to(torch.float32) if is_double else value
 
 
-def shake(tensor: torch.Tensor, roundings: float = 1.0, seed: int = 2) -> torch.Tensor:
-    """Change each element of a tensor by a random amount as small as the rounding error of its
-    dtype, or as ``roundings`` of them.
-    """
+def shake(tensor: torch.Tensor, roundings: float, seed: int) -> torch.Tensor:
+    """Change each element of a tensor by a random amount as small as ``roundings`` rounding errors
+    of its dtype."""
     noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed))
     scale = roundings * torch.finfo(tensor.dtype).eps
     return tensor * (1 + scale * noise.to(tensor.dtype))

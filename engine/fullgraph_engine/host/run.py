@@ -355,22 +355,18 @@ class Run:
         where = target.range
         if here is not None:
             where = frames.range_of(here, syntax.lines_of(self.analyze.text))
+        message, explanation = "Compiled by Inductor, this gives a wrong result", ""
+        if judged.is_captured_wrong:
+            message = "Dynamo captures another computation, so that compiled results are wrong"
+            explanation = ' The same happens with `torch.compile(…, backend="eager")`.'
+        elif operation:
+            message += f" from the operation `{operation}` on"
         return Finding(
             code="numerics/wrong-result",
-            message=(
-                "Dynamo captures another computation, so that compiled results are wrong"
-                if judged.is_captured_wrong
-                else "Compiled by Inductor, this gives a wrong result"
-                + (f" from the operation `{operation}` on" if operation else "")
-            ),
+            message=message,
             range=where,
             target=target.name,
-            explanation=judged.verdict.reason
-            + (
-                ' The same happens with `torch.compile(…, backend="eager")`.'
-                if judged.is_captured_wrong
-                else ""
-            ),
+            explanation=judged.verdict.reason + explanation,
             stack=stack,
             mode="real",
             identity=f"numerics/wrong-result@{place_words(where)}",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from fullgraph.domain.codes import Severity
+from fullgraph.domain.codes import EAGER_ERROR, Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph_engine.protocol import Finding
-
-_EXCEPTION = "trace/eager-error"
 
 
 def group_by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
@@ -45,7 +43,7 @@ def _cause_identities(finding: Finding) -> list[str]:
     The cause of an exception is the line that raised it, which may be in another file, such as a
     module that all functions of the file call.
     """
-    if finding.code != _EXCEPTION or not finding.stack:
+    if finding.code != EAGER_ERROR or not finding.stack:
         return [cause.identity for cause in finding.causes]
     raised = finding.stack[-1]
     return [f"{raised.path}:{raised.line}: {finding.message}"]

@@ -41,6 +41,9 @@ class Severity(str, enum.Enum):
         return Severity.OFF not in (self, threshold) and self.number <= threshold.number
 
 
+EAGER_ERROR = "trace/eager-error"
+"""Code of findings of exceptions that the code also raises in eager mode."""
+
 _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1)}
 
 
@@ -555,7 +558,7 @@ CODES: tuple[Code, ...] = (
         "`extra-paths`.",
     ),
     Code(
-        "trace/eager-error",
+        EAGER_ERROR,
         Severity.ERROR,
         "The code raised an exception",
         "This is an error of the code itself, with the probe's inputs, and would happen without "

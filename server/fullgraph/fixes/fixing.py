@@ -243,8 +243,8 @@ class Retracer:
 def _adopt_results(
     results: Results, before: _Version, request: Analyze, parsed: ParsedText
 ) -> frozenset[str]:
-    """Copy the results of targets outside the reach of the change, with ranges in the new text;
-    return the names of these targets."""
+    """Copy the results of targets that the change cannot affect, with ranges in the new text;
+    return the names of the targets."""
     known = before.results
     change = align_versions(before.parsed, parsed) if not known.note else None
     if change is None:

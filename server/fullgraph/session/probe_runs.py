@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fullgraph.domain.codes import EAGER_ERROR
 from fullgraph.domain.positions import TextPositions
 from fullgraph.domain.reports import ShownReport, reports_by_target
 from fullgraph.probes import ProbeComment, comment_on, comments_of
 from fullgraph_engine.protocol import Finding, Fix, Range, Related, RunId, TextEdit
 
-_RAISES = "trace/eager-error"
 _MISFIT = "probe/invalid"
 _HINT = "The target runs with another probe. Change the sizes or dtypes in this probe."
 _EITHER = "The code runs with other inputs: change the probe, or the line that raises."
@@ -67,7 +67,9 @@ def place_probe_findings(
     findings = tuple(findings)
     probes = _Probes.from_runs(runs, positions)
     raised = {
-        _finding_place(one) for one in findings if one.code == _RAISES and probes.find_misfit(one)
+        _finding_place(one)
+        for one in findings
+        if one.code == EAGER_ERROR and probes.find_misfit(one)
     }
     return tuple(
         probes.place_finding(one, positions, path)
@@ -118,7 +120,7 @@ class _Probes:
         """Return the comment whose wrong inputs caused a finding; None if the code of the target
         caused it.
         """
-        if finding.run is None or finding.code not in (_RAISES, _MISFIT):
+        if finding.run is None or finding.code not in (EAGER_ERROR, _MISFIT):
             return None
         key = finding.target, finding.run.probe
         comment, fits = self.comments.get(key), self.fits.get(key, "")
@@ -134,7 +136,7 @@ class _Probes:
         if misfit is None:
             return finding
         place = misfit.comment.range(positions)
-        if finding.code == _RAISES:
+        if finding.code == EAGER_ERROR:
             finding = _misfit_finding(finding, place, path, _EITHER if misfit.fits else _HINT)
         if misfit.fits:
             fix = Fix(f"Change the probe to: {misfit.fits}", (TextEdit(place, misfit.fits),))

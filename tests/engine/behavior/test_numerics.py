@@ -130,7 +130,7 @@ def test_casts_to_sixteen_bits_do_not_round_in_float64() -> None:
         assert torch.arange(3).to(torch.float16).dtype == torch.float64
 
 
-def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def compile_with_change(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return a backend that changes the first result of each graph."""
 
     def backend(graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
@@ -143,7 +143,7 @@ def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return backend
 
 
-def rounded(graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
+def compile_with_rounding(graph: Graph, _: Sequence[Any]) -> Callable[..., Any]:
     """Compile a graph so that it rounds otherwise."""
 
     def run(*inputs: Any) -> Any:
@@ -203,7 +203,7 @@ def f(x):  # fullgraph: x=f32[16, 8]
 
 @pytest.mark.parametrize("text", [UNIT_VECTORS, ANGLES, LEVELS], ids=["compare", "nan", "floor"])
 def test_elements_that_rounding_moves_across_a_limit_are_not_wrong(text: str) -> None:
-    assert judge(text, "f", rounded).verdict.outcome == "rounding"
+    assert judge(text, "f", compile_with_rounding).verdict.outcome == "rounding"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_elements_that_rounding_moves_across_a_limit_are_not_wrong(text: str) ->
 def test_stable_elements_that_change_are_wrong(
     text: str, change: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
-    assert judge(text, "f", changed(change)).verdict.outcome == "wrong"
+    assert judge(text, "f", compile_with_change(change)).verdict.outcome == "wrong"
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
@@ -230,7 +230,7 @@ def f(x):  # fullgraph: x=f32[8]
     return torch.cat([x * 0 + float("{value}"), x])
 """
     assert judge(text, "f", "eager").verdict.outcome == "equal"
-    verdict = judge(text, "f", changed(lambda y: y.nan_to_num(nan=1.0))).verdict
+    verdict = judge(text, "f", compile_with_change(lambda y: y.nan_to_num(nan=1.0))).verdict
     assert verdict.outcome == "wrong"
     assert f"which is {value} in eager mode and" in verdict.reason
 
@@ -246,7 +246,7 @@ import torch
 def f(x):  # fullgraph: x=f32[100, 40]
     return x.cos()
 """
-    assert judge(text, "f", changed(change)).verdict.outcome == "wrong"
+    assert judge(text, "f", compile_with_change(change)).verdict.outcome == "wrong"
 
 
 def test_results_of_a_singular_matrix_are_unreliable() -> None:
@@ -255,7 +255,7 @@ import torch
 def f(x):  # fullgraph: x=f32[8, 3]
     return torch.linalg.inv(x @ x.T)
 """
-    verdict = judge(text, "f", changed(lambda y: y * 1e6)).verdict
+    verdict = judge(text, "f", compile_with_change(lambda y: y * 1e6)).verdict
     assert verdict.outcome == "unknown"
     assert "no result is reliable" in verdict.reason
 
@@ -268,7 +268,7 @@ def f(x):  # fullgraph: x=f32[8]
         raise TypeError("expected float32")
     return x * 2
 """
-    verdict = judge(text, "f", changed(lambda y: y + 1)).verdict
+    verdict = judge(text, "f", compile_with_change(lambda y: y + 1)).verdict
     assert verdict.outcome == "unknown"
     assert "The code does not run in float64" in verdict.reason
 
@@ -279,7 +279,7 @@ import torch
 def f(x):  # fullgraph: x=bf16[64, 64]
     return x.tanh()
 """
-    assert judge(text, "f", changed(lambda y: y * 0.9)).verdict.outcome == "wrong"
+    assert judge(text, "f", compile_with_change(lambda y: y * 0.9)).verdict.outcome == "wrong"
 
 
 AVERAGE = """
@@ -363,7 +363,7 @@ def f(x):  # fullgraph: x=f32[8]
     judged = judge(text, "f", "eager")
     assert judged.verdict.outcome == "wrong"
     assert judged.is_captured_wrong
-    wrong = judge(text.replace("1.01", "1"), "f", changed(lambda y: y + 1))
+    wrong = judge(text.replace("1.01", "1"), "f", compile_with_change(lambda y: y + 1))
     assert wrong.verdict.outcome == "wrong"
     assert not wrong.is_captured_wrong
 
@@ -380,7 +380,7 @@ def count():
     return calls[0]
 """
     assert judge(text, "f", "eager").verdict.outcome == "unknown"
-    judged = judge(text, "f", changed(lambda y: y[:4]))
+    judged = judge(text, "f", compile_with_change(lambda y: y[:4]))
     assert judged.verdict.outcome == "wrong"
     assert "other shapes or dtypes" in judged.verdict.reason
 

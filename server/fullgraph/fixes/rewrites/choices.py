@@ -9,6 +9,7 @@ import libcst as cst
 
 from fullgraph.fixes.rewrites.conditions import argument
 from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.site import Transforming
 
 _NO_TENSORS = (
     cst.Set,
@@ -82,30 +83,22 @@ def _guard_divisors(condition: str, first: str, second: str) -> tuple[str, str]:
 
 
 def _replace_divisors(code: str, divisors: Set[str], pattern: str) -> str:
+    """Return the code of an expression in which ``pattern`` replaces each divisor that ``divisors``
+    contains; ``{}`` in the pattern stands for the divisor."""
     if not divisors:
         return code
-    changed = cst.parse_expression(code).visit(_Divisors(divisors, pattern))
+
+    def guard(_: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        if not isinstance(new, cst.BinaryOperation) or not isinstance(new.operator, _DIVISIONS):
+            return new
+        divisor = _bare(new.right)
+        if divisor not in divisors:
+            return new
+        return new.with_changes(right=cst.parse_expression(pattern.replace("{}", divisor)))
+
+    changed = cst.parse_expression(code).visit(Transforming(guard))
     assert isinstance(changed, cst.BaseExpression)
     return code_of(changed)
-
-
-class _Divisors(cst.CSTTransformer):
-    """A transformer that replaces the right operands of divisions found in ``divisors``."""
-
-    def __init__(self, divisors: Set[str], pattern: str) -> None:
-        super().__init__()
-        self._divisors = divisors
-        self._pattern = pattern
-
-    def leave_BinaryOperation(
-        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
-    ) -> cst.BinaryOperation:
-        divisor = _bare(updated_node.right)
-        if not isinstance(updated_node.operator, _DIVISIONS) or divisor not in self._divisors:
-            return updated_node
-        return updated_node.with_changes(
-            right=cst.parse_expression(self._pattern.replace("{}", divisor))
-        )
 
 
 def _bare(node: cst.BaseExpression) -> str:
