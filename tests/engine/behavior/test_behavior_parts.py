@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import textwrap
 import types
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from fullgraph_engine.behavior.facts import (
 )
 from fullgraph_engine.behavior.iterables import rebuild_iterators, replace_iterators
 from fullgraph_engine.behavior.output import OutputCapture
+from fullgraph_engine.behavior.speed import _call_seconds
 from fullgraph_engine.behavior.state import collect_state
 from fullgraph_engine.host.comparison import differing_lines
 from fullgraph_engine.targets import Call
@@ -425,3 +427,12 @@ def test_results_in_double_precision_may_differ_by_the_rounding_of_other_element
     reference, allowed = allowed_deviation(exact, exact, near)
     assert torch.equal(reference, exact)
     assert bool((allowed > 6e-14).all()) and bool((allowed < 1e-12).all())
+
+
+def test_short_calls_are_timed_under_a_limit_of_processor_time() -> None:
+    previous = signal.setitimer(signal.ITIMER_PROF, 1000.0)
+    try:
+        seconds = [_call_seconds(lambda: None) for _ in range(20)]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, *previous)
+    assert all(seconds)
