@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import CommandLine
 
 from fullgraph.cli import fix
 from fullgraph.cli.fix import FixRun, fix_files
@@ -164,3 +167,32 @@ async def test_nothing_is_written_to_show_a_difference(
     run = await applied(path, write=False)
     assert path.read_bytes() == TEXT.encode()
     assert "+\tpass\r\n" in fix.file_diff(run.files[0])
+
+
+@pytest.mark.real_engine
+@pytest.mark.timeout(180)
+def test_code_that_only_a_program_calls_is_fixed_with_the_inputs_of_the_program(
+    command_line: CommandLine,
+) -> None:
+    losses = (
+        "from torch.autograd import Variable\n\n\n"
+        "def weighted(x, weights, scale):\n"
+        "    y = x * Variable(weights)\n"
+        "    return y.sum() * scale\n"
+    )
+    command_line.write("lib/losses.py", losses)
+    command_line.write(
+        "train.py",
+        "import torch\nfrom lib.losses import weighted\n\n"
+        "def step(x):\n    return weighted(x, x[0].exp(), 3)\n\n"
+        "if __name__ == '__main__':\n"
+        "    fast = torch.compile(step)\n    for _ in range(3):\n        fast(torch.ones(2, 3))\n",
+    )
+    options = ("--unsafe", "--diff", "--format", "json")
+    ran = command_line.run("fix", "--python", sys.executable, *options, "lib/losses.py")
+    (file,) = json.loads(ran.out)["files"]
+    (applied,) = file["applied"]
+    assert applied["rewrite"] == "without-variable"
+    (verified,) = applied["verified"]
+    assert verified["outcome"] == "same"
+    assert verified["cases"][0]["inputs"] == "x=f32[2, 3], weights=f32[3], scale=3"

@@ -38,6 +38,7 @@ from fullgraph_engine.protocol import (
     Position,
     ProbeInfo,
     ProbeOrigin,
+    ProgramRequest,
     Range,
     RunId,
     TargetDone,
@@ -54,7 +55,7 @@ from fullgraph_engine.protocol.behavior import (
 )
 from fullgraph_engine.protocol.breaks import CauseKind
 from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, BreakOutcome
-from fullgraph_engine.protocol.regions import CompileSite, Region
+from fullgraph_engine.protocol.regions import CompileSite, Region, RegionCalls
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
 
@@ -524,6 +525,26 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     before = traced("break_ = 2\n", found, done=report(target="Trainer.step"))
     judgment = judge_rewrite(before, after, found)
     assert judgment.why == "The changed code was not traced to its end."
+
+
+def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    engine = Engine(compares_as("same"))
+    text = "def f(x):\n    y = x\n    break_ = 2\n"
+    program = ProgramRequest(seconds=5.0, candidates=("/train.py",))
+    request = dataclasses.replace(request_of(text), program=program, parts=("first",))
+    calls = (RegionCalls("step", (1,)),)
+    found = dataclasses.replace(break_at(2, "    break_ = 2", target=""), calls=calls)
+    verifier = Verifier(engine, request, traced=Traced(text, (found,), ()))
+    search = asyncio.run(verifier.fixes(found, [""]))
+    assert not search.problem and not search.refused
+    (fix,) = search.fixes
+    assert fix.grade == "safe"
+    assert {one.only for one in engine.analyzed} == {("f",)}
+    assert {one.callers for one in engine.analyzed} == {("/train.py",)}
+    assert {(one.target, one.analyze.callers) for one in engine.compared} == {("f", ("/train.py",))}
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:

@@ -26,6 +26,7 @@ from fullgraph_engine.protocol import (
 )
 from fullgraph_engine.protocol.compilation import Compilation
 from fullgraph_engine.protocol.evidence import BackendEvidence
+from fullgraph_engine.protocol.packing import pack
 from fullgraph_engine.protocol.regions import CompileSite, RegionCalls
 
 MODEL = """\
@@ -181,7 +182,7 @@ class ProgramEngine(Engine):
             [
                 *found,
                 TargetDone(0, done),
-                ProgramObserved.from_values(0, values, 0, "", seconds),
+                ProgramObserved(0, pack(values), compile_seconds=seconds, graphs=1),
                 Analyzed(0, request.generation, 0.1),
             ]
         )

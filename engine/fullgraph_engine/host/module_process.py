@@ -291,7 +291,9 @@ class _ModuleExecutor:
             if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
                 self.reporter.send(PreambleStale())
                 return False
-            discovery = self.pipeline.discover(text, path, self.analyze.methods)
+            # The programs that call the file may reach functions that nothing in the file marks.
+            functions = self.analyze.only if self.analyze.callers else ()
+            discovery = self.pipeline.discover(text, path, self.analyze.methods, functions)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.reporter.report_findings((_syntax_error(error, self.lines),))
             self.reporter.send(TextUnparsable(str(error)))

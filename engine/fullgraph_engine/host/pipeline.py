@@ -405,7 +405,7 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
     """The operations of the process that executes the user's file, which also becomes a run."""
 
     def discover(
-        self, text: str, path: str, methods: tuple[str, ...] = ()
+        self, text: str, path: str, methods: tuple[str, ...] = (), functions: tuple[str, ...] = ()
     ) -> DiscoveredTargets: ...
 
     def confirm(self, target: PipelineTarget, namespace: dict[str, Any]) -> bool:
@@ -419,12 +419,13 @@ class ModulePipeline(FilePipeline, RunPipeline, Protocol):
         others: Sequence[PipelineTarget],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
+        callers: Sequence[str],
     ) -> Sequence[PipelineProbe]:
         """Return the sets of inputs that a target can be traced with.
 
         ``others`` are all targets of the file, ``recorded`` are calls recorded in a run of the
         user's program, and ``examples`` are the kinds of example code that may be executed to see
-        its calls.
+        its calls. ``callers`` are paths of programs that may be executed for the same purpose.
         """
 
     def leave_snapshots(

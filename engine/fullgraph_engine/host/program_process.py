@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from .. import protocol
+from .. import protocol, texts
 from ..protocol import (
     Event,
     Finding,
@@ -26,6 +26,7 @@ from ..protocol import (
     TraceStepsFound,
 )
 from ..protocol.files import FilesRead, OpenFile
+from ..protocol.packing import pack
 from ..protocol.sandbox import Allowance
 from ..protocol.trace_steps import MOST_STEPS
 from . import blackbox, frames, import_hook, run, sandbox, wire
@@ -207,7 +208,7 @@ class _ProgramProcess:
             self.send_message(ProgramDone(ran=True, how=ending.how, lacks=lacks))
             return
         self.program.settle_compilation()
-        self.report_values(stopped=ending.how in ("quiet", "time", "killed"))
+        self.report_values(ending)
         results = self.pipeline.program_results(self.program, ending, self.text_of)
         first = self.order.analyze.path
         for path in (first, *(one for one in results.paths if one != first)):
@@ -222,21 +223,25 @@ class _ProgramProcess:
         called = len(results.called)
         self.send_message(ProgramDone(ran=True, how=ending.how, called=called, note=results.note))
 
-    def report_values(self, *, stopped: bool) -> None:
-        """Report the values that the program computed, if the request asks for them; ``stopped``
-        says whether the engine ended it.
+    def report_values(self, ending: Any) -> None:
+        """Report the values that the program computed, if the request asks for them; ``ending``
+        describes how the program ended.
         """
         if self.program.values is None:
             return
         further, difference = self.program.observe_end()
-        analyze = self.order.analyze
-        event = ProgramObserved.from_values(
+        analyze, recording = self.order.analyze, self.program.recording
+        event = ProgramObserved(
             analyze.request,
-            self.program.values.found,
+            pack(tuple(self.program.values.found)),
             further,
             difference,
             self.program.compile_seconds,
-            stopped=stopped,
+            graphs=len(recording.graphs),
+            breaks=len({(one.id, one.stack) for one in recording.breaks}),
+            recompiles=len(recording.recompiles),
+            how=ending.how,
+            error=texts.type_and_message(ending.error) if ending.error is not None else "",
         )
         self.send(analyze.path, event)
 

@@ -237,10 +237,12 @@ class _Run:
 
 
 class _Module:
-    def discover(self, text: str, path: str, methods: tuple[str, ...] = ()) -> DiscoveredTargets:
+    def discover(
+        self, text: str, path: str, methods: tuple[str, ...] = (), functions: tuple[str, ...] = ()
+    ) -> DiscoveredTargets:
         from .. import targets
 
-        return targets.discover(text, path, methods)
+        return targets.discover(text, path, methods, functions)
 
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         from .. import targets
@@ -254,10 +256,11 @@ class _Module:
         others: Sequence[Any],
         recorded: Sequence[RecordedClass],
         examples: Sequence[ExampleKind],
+        callers: Sequence[str],
     ) -> Sequence[PipelineProbe]:
         from .. import targets
 
-        return targets.plan_probes(target, namespace, others, recorded, examples)
+        return targets.plan_probes(target, namespace, others, recorded, examples, callers)
 
     def leave_snapshots(
         self,

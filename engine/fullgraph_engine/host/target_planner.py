@@ -87,7 +87,7 @@ class TargetPlanner:
         placeholder.raised_errors.clear()
         found: list[PipelineProbe] = []
         if error is None:
-            known = analyze.recorded, analyze.examples
+            known = analyze.recorded, analyze.examples, analyze.callers
             try:
                 found = list(self._pipeline.plan_probes(target, namespace, self.targets, *known))
             except wire.ParentUnreachable:

@@ -30,7 +30,7 @@ from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
-from .further_calls import RegionArguments, make_further_calls
+from .further_calls import Outcome, RegionArguments, make_further_calls
 from .observing import ObservedModules, ProgramValues, when_returned
 from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
@@ -277,7 +277,7 @@ class Program(Attribution):
         with self.recorder.listen():
             arguments = list(self._arguments.values())
             most = self.request.further_calls
-            made = make_further_calls(arguments, most, self.remember_records)
+            made = make_further_calls(arguments, most, self.remember_records, self._note_outcome)
         for region, count in failures.items():
             # Remove failures of calls that the program itself did not make.
             del region.failures[count:]
@@ -287,7 +287,7 @@ class Program(Attribution):
     def region_compiled(self, region: LiveRegion, compiled: Any) -> None:
         if self.values is not None and not region.is_export:
             self._observed_modules.observe_classes()
-            known = self._arguments.setdefault(region, RegionArguments(compiled))
+            known = self._arguments.setdefault(region, RegionArguments(compiled, name=region.name))
             known.compiled = compiled
 
     def before_call(self, region: LiveRegion, call: CompiledCall, frame: types.FrameType) -> None:
@@ -298,6 +298,10 @@ class Program(Attribution):
         known.note_call(call)
         note = functools.partial(self._add_result, region.name, call)
         when_returned(frame, dynamo.disable(note))
+
+    def _note_outcome(self, region: RegionArguments, call: CompiledCall, outcome: Outcome) -> None:
+        if self.values is not None:
+            self.values.add_further(region.name, call, outcome)
 
     def _add_result(self, name: str, call: CompiledCall, result: Any) -> None:
         if self.values is not None and not self._ended:

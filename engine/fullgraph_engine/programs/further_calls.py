@@ -1,18 +1,20 @@
 """Call the compiled functions of a program again, with other sizes and numbers than the program.
 
 A size or number that had several values in the program's calls gets further values. Dynamo's
-recompiles in these calls show whether the next sizes of a longer run would recompile, too.
+recompiles in these calls show whether the next sizes of a longer run would recompile, too. The
+results show whether another version of the program still computes the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Union
 
 import torch
 
@@ -24,10 +26,22 @@ from .observing import input_gradients
 
 SECONDS = 6.0
 """Maximum wall time in seconds for the further calls of one compiled function."""
+_ALL_SECONDS = 12.0
+"""Maximum wall time in seconds for the further calls of all compiled functions. The time left is
+divided equally among the functions left."""
 _REPEATS = 3
 """Number of further calls with equal arguments, if no size and no number varied."""
 _LARGEST = 128
 """Maximum size in further calls, unless twice the largest size in the program's calls is more."""
+
+_WHOLE_NUMBERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_SHUFFLED = 4
+"""Number of further calls with the elements of all tensors in another order."""
+
+NoteOutcome = Callable[["RegionArguments", CompiledCall, "Outcome"], None]
+"""Type of a function that records a further call and its outcome in eager mode."""
+Outcome = Union[list[Any], Exception]
+"""Tensors, numbers and gradients of a call, or the exception that it raised."""
 
 _Slot = tuple[int, int]
 """Pair of the index of an argument among all leaves, and a dimension of that tensor (-1 for a
@@ -51,6 +65,8 @@ class RegionArguments:
     special: bool = False
     """True if the latest call was made under autocast or a torch function mode."""
     training: tuple[bool, ...] = ()
+    name: str = ""
+    """Name of the compiled function."""
 
     def note_call(self, call: CompiledCall) -> None:
         """Add the arguments of a new call. Do nothing if ``torch.compiler.set_stance`` changed how
@@ -111,23 +127,28 @@ def make_further_calls(
     regions: Sequence[RegionArguments],
     most: int,
     remember: Callable[[], Callable[[], None]] = lambda: lambda: None,
+    note: NoteOutcome | None = None,
 ) -> tuple[int, str]:
     """Call each compiled function up to ``most`` more times, with other sizes and numbers.
 
     ``remember`` returns a function that removes what Dynamo did since. It is called for calls that
-    raise in eager mode, too.
+    raise in eager mode, too. ``note`` is called with the outcome of each call in eager mode, unless
+    two equal calls have different outcomes; with ``note``, there are also calls with other elements
+    in the tensors.
     Return the number of calls, and a description of the first difference between a call and the
     same call in eager mode. The description is empty without a difference.
     """
     count, difference = 0, ""
-    for region in regions:
-        if region.last is None or region.special:
-            continue
-        ends = time.monotonic() + SECONDS
-        for call in _changed_calls(region, most):
+    regions = [one for one in regions if one.last is not None and not one.special]
+    until = time.monotonic() + _ALL_SECONDS
+    for number, region in enumerate(regions):
+        began = time.monotonic()
+        ends = began + min(SECONDS, (until - began) / (len(regions) - number))
+        others = _calls_with_other_elements(region) if note is not None else ()
+        for call in itertools.chain(_changed_calls(region, most), others):
             if time.monotonic() > ends:
                 break
-            differs = _call_both(region, call, remember())
+            differs = _call_both(region, call, remember(), note)
             count += differs is not None
             difference = difference or differs or ""
     return count, difference
@@ -153,6 +174,40 @@ def _changed_calls(region: RegionArguments, most: int) -> Iterator[CompiledCall]
         changed_leaves = [_change(leaf, index, changed) for index, leaf in enumerate(leaves)]
         args, kwargs = pytree.tree_unflatten(changed_leaves, structure)
         yield CompiledCall(call.function, args, kwargs)
+
+
+def _calls_with_other_elements(region: RegionArguments) -> Iterator[CompiledCall]:
+    """Yield the latest call of a compiled function with other elements in its tensors: in another
+    order, and for each tensor of integers or booleans once only its smallest and once only its
+    largest element."""
+    call = region.last
+    assert call is not None
+    leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
+    generator = torch.Generator().manual_seed(0)
+
+    def with_leaves(changed: Sequence[Any]) -> CompiledCall:
+        args, kwargs = pytree.tree_unflatten(list(changed), structure)
+        return CompiledCall(call.function, args, kwargs)
+
+    if not any(type(leaf) is torch.Tensor and leaf.numel() > 1 for leaf in leaves):
+        return
+    for _ in range(_SHUFFLED):
+        yield with_leaves([_shuffle(leaf, generator) for leaf in leaves])
+    for at, leaf in enumerate(leaves):
+        if type(leaf) is torch.Tensor and leaf.numel() > 1 and leaf.dtype in _WHOLE_NUMBERS:
+            for element in sorted({leaf.min().item(), leaf.max().item()}):
+                changed = torch.full_like(leaf, element)
+                yield with_leaves([*leaves[:at], changed, *leaves[at + 1 :]])
+
+
+def _shuffle(leaf: Any, generator: torch.Generator) -> Any:
+    """Return a tensor with the same elements in another order; other values are returned
+    unchanged."""
+    if type(leaf) is not torch.Tensor or leaf.numel() < 2:
+        return leaf
+    order = torch.randperm(leaf.numel(), generator=generator).to(leaf.device)
+    new = leaf.detach().reshape(-1)[order].reshape(leaf.shape)
+    return new.requires_grad_(leaf.requires_grad)
 
 
 def _further_values(
@@ -200,7 +255,10 @@ def _change(leaf: Any, index: int, changed: dict[_Slot, float]) -> Any:
 
 
 def _call_both(
-    region: RegionArguments, call: CompiledCall, remove_records: Callable[[], None]
+    region: RegionArguments,
+    call: CompiledCall,
+    remove_records: Callable[[], None],
+    note: NoteOutcome | None,
 ) -> str | None:
     """Make a call with and without Dynamo.
 
@@ -209,6 +267,8 @@ def _call_both(
     with _same_modes(region, call):
         first = _outcome(call, lambda one: tracing.call_eagerly(call.function, *one))
         if isinstance(first, Exception):
+            if note is not None:
+                note(region, call, first)
             return None
         compiled = _outcome(call, lambda one: region.compiled(*one[0], **one[1]))
         again = _outcome(call, lambda one: tracing.call_eagerly(call.function, *one))
@@ -222,6 +282,8 @@ def _call_both(
     # A call that changes state, such as a counter, has another result each time.
     if isinstance(again, Exception) or not _agree(first, again):
         return ""
+    if note is not None:
+        note(region, call, first)
     return "" if _agree(first, compiled) else "results or gradients differ from eager mode"
 
 
@@ -248,7 +310,7 @@ def _set_modes(modules: Sequence[torch.nn.Module], modes: Sequence[bool]) -> Non
 
 def _outcome(
     call: CompiledCall, make: Callable[[tuple[tuple[Any, ...], dict[str, Any]]], Any]
-) -> list[Any] | Exception:
+) -> Outcome:
     """Make a call with copied arguments by ``make``; return its tensors, numbers and gradients, or
     its exception.
     """
@@ -269,11 +331,11 @@ def _outcome(
         return error
 
 
-def _agree(one: Sequence[Any] | Exception, other: Sequence[Any] | Exception) -> bool:
+def _agree(one: Outcome, other: Outcome) -> bool:
     if isinstance(one, Exception) or isinstance(other, Exception):
         return False
     try:
-        torch.testing.assert_close(list(one), list(other), equal_nan=True, check_stride=False)
+        torch.testing.assert_close(one, other, equal_nan=True, check_stride=False)
     except (AssertionError, TypeError):
         return False
     return True

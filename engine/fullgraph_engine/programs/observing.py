@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,6 +42,7 @@ class ProgramValues:
         self.found: list[ObservedValue] = []
         self._calls = 0
         self._numbers: dict[str, int] = {}
+        self._further: set[str] = set()
         self._samples: dict[str, tuple[float, ...]] = {}
 
     def add_result(self, name: str, call: CompiledCall, result: Any) -> None:
@@ -53,6 +56,24 @@ class ProgramValues:
         if number <= _MOST_GRADIENTS:
             gradients = input_gradients(call, tensors)
             self._collect("gradient", f"gradients of {path}", gradients)
+
+    def add_further(self, name: str, call: CompiledCall, outcome: list[Any] | Exception) -> None:
+        """Record the outcome of a call that the program itself did not make: its tensors, numbers
+        and gradients, or the type of its exception. Of several calls with equal arguments, only the
+        first is recorded."""
+        arguments = ProgramValues()
+        arguments._collect("input", name, (call.args, call.kwargs))
+        digest = hashlib.blake2b(repr(arguments.found).encode(), digest_size=8).hexdigest()
+        if digest in self._further:
+            return
+        self._further.add(digest)
+        first = len(self.found)
+        path = f"result of a further call of {name}"
+        if isinstance(outcome, Exception):
+            self.found.append(ObservedValue("outcome", path, type(outcome).__name__))
+        else:
+            self._collect("result", path, outcome)
+        self.found[first:] = [replace(one, call=digest) for one in self.found[first:]]
 
     def add_state(self, namespace: Mapping[str, Any]) -> None:
         """Record the values of a program's global variables at its end.

@@ -527,6 +527,8 @@ class Analyze:
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
     """Kinds of example code that the engine may execute to see with which inputs it calls
     targets."""
+    callers: tuple[str, ...] = ()
+    """Paths of programs that import the text. The engine may execute them for the same purpose."""
     files: bool = False
     """True to report the files that user code read, so that the server can reuse the results until
     one of them changes."""

@@ -3,11 +3,11 @@ called with equal inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Union
 
-from .packing import pack, unpack_items
+from .packing import unpack_items
+from .regions import ProgramEnd
 
 BehaviorOutcome = Literal["same", "differs", "unverified"]
 """Outcome of a comparison of two texts.
@@ -157,7 +157,10 @@ class ObservedValue:
 
     ``path`` names it, such as ``result 3 of Net``. ``words`` describe it without its numbers.
     ``digest`` identifies the elements of a tensor, or is empty. ``sample`` has some of the
-    elements, as floats, to compare values that differ in rounding.
+    elements, as floats, to compare values that differ in rounding. ``call`` identifies the function
+    and the arguments of a further call, which the program itself does not make; it is empty for
+    other values. If a further call raises, its only value has the aspect ``outcome``, and its words
+    are the type of the exception.
     """
 
     aspect: Aspect
@@ -165,6 +168,7 @@ class ObservedValue:
     words: str
     digest: str = ""
     sample: tuple[float, ...] = ()
+    call: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,8 +179,10 @@ class ProgramObserved:
     ``packed`` are the values, see :meth:`unpack_values`. ``further`` is the number of further
     calls. ``difference`` says how a further call differs from the same call in eager mode; empty if
     all agree. ``compile_seconds`` is the processor time in seconds of AOTAutograd and Inductor for
-    the program's own calls. ``stopped``: the engine ended the program early, so the number of
-    recorded calls says nothing about the program.
+    the program's own calls. ``graphs``, ``breaks`` and ``recompiles`` count what Dynamo did in all
+    files of the program, further calls included; a graph break at one place counts once. ``how``
+    says how the program ended, and ``error`` is the type and message of the exception that ended
+    it.
     """
 
     request: int
@@ -184,20 +190,17 @@ class ProgramObserved:
     further: int = 0
     difference: str = ""
     compile_seconds: float = 0.0
-    stopped: bool = False
+    graphs: int = 0
+    breaks: int = 0
+    recompiles: int = 0
+    how: ProgramEnd = "finished"
+    error: str = ""
 
-    @classmethod
-    def from_values(
-        cls,
-        request: int,
-        values: Iterable[ObservedValue],
-        further: int,
-        difference: str,
-        compile_seconds: float,
-        *,
-        stopped: bool = False,
-    ) -> ProgramObserved:
-        return cls(request, pack(tuple(values)), further, difference, compile_seconds, stopped)
+    @property
+    def stopped(self) -> bool:
+        """Whether the engine ended the program early, so that the number of recorded calls says
+        nothing about the program."""
+        return self.how in ("quiet", "time", "killed")
 
     def unpack_values(self) -> tuple[ObservedValue, ...]:
         """Decode the values from ``packed``; empty if the text is invalid."""

@@ -118,11 +118,14 @@ class Discovery:
     findings: tuple[Finding, ...] = ()
 
 
-def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discovery:
+def discover(
+    text: str, path: str = "", methods: Collection[str] = (), functions: Collection[str] = ()
+) -> Discovery:
     """Find the targets of a file (functions, module classes and calls to trace), without executing
     it.
 
     ``methods`` names methods of module classes to include as targets, in addition to ``forward``.
+    ``functions`` names functions to include although nothing says that they are compiled.
 
     Raises:
         SyntaxError: the text does not parse.
@@ -132,6 +135,7 @@ def discover(text: str, path: str = "", methods: Collection[str] = ()) -> Discov
     if marks.file_off(comments, source.tree) is not None:
         return Discovery(off=True)
     finder = _TargetFinder(source, comments, frozenset(methods) - {"forward", "__init__"})
+    finder.functions = frozenset(functions)
     finder.find()
     ordered = sorted(
         finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
@@ -146,6 +150,7 @@ class _TargetFinder:
     ) -> None:
         self.source = source
         self.methods = methods
+        self.functions = frozenset[str]()
         self.comments = comments
         self.lines = byte_lines(source.text)
         self.targets: list[Target] = []
@@ -295,6 +300,7 @@ class _TargetFinder:
             or compiled
             or any(site.explicit for site in called)
             or any(parameter.shape is not None for parameter in found)
+            or node.name in self.functions
         )
         if not wanted:
             return

@@ -30,6 +30,7 @@ def plan_probes(
     others: Sequence[Target] = (),
     recording: Sequence[RecordedClass] = (),
     kinds: Sequence[ExampleKind] = ("main", "docstring"),
+    callers: Sequence[str] = (),
 ) -> list[Probe]:
     """Return the probes (example inputs to trace with) of a target, from the best available source.
 
@@ -38,11 +39,13 @@ def plan_probes(
     target or by the file's examples, and a search for the whole call.
 
     ``others`` are the targets of the file, which may use this one. ``kinds`` are the kinds of
-    examples that may be executed.
+    examples that may be executed, ``callers`` paths of programs that may be executed as well.
     """
     if target.bare_context is not None:
-        return _in_context(target, target.bare_context, namespace, others, recording, kinds)
-    return _probes_in_order(target, namespace, others, recording, kinds)
+        return _in_context(
+            target, target.bare_context, namespace, others, recording, kinds, callers
+        )
+    return _probes_in_order(target, namespace, others, recording, kinds, callers)
 
 
 def _in_context(
@@ -52,13 +55,14 @@ def _in_context(
     others: Sequence[Target],
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
+    callers: Sequence[str],
 ) -> list[Probe]:
     """Return the probes (example inputs) of a target whose comment states only modes, ``under(…)``;
     each probe is in these modes."""
     context = said.notation.context or CallContext()
     written = [one for one in target.written if one is not said or one.notation.init is not None]
     found = _probes_in_order(
-        replace(target, written=tuple(written)), namespace, others, recording, kinds
+        replace(target, written=tuple(written)), namespace, others, recording, kinds, callers
     )
     return [
         replace(
@@ -86,6 +90,7 @@ def _probes_in_order(
     others: Sequence[Target],
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
+    callers: Sequence[str],
 ) -> list[Probe]:
     return (
         _own_probes(target, namespace, recording)
@@ -94,7 +99,7 @@ def _probes_in_order(
             if target.constructed_by is not None
             else []
         )
-        or _called_probes(target, namespace, others, recording, kinds)
+        or _called_probes(target, namespace, others, recording, kinds, callers)
         or _stale_probes(target, recording)
         or _searched_probes(target, namespace, others)
     )
@@ -120,6 +125,7 @@ def _called_probes(
     others: Sequence[Target],
     recording: Sequence[RecordedClass],
     kinds: Sequence[ExampleKind],
+    callers: Sequence[str],
 ) -> list[Probe]:
     if target.definition not in namespace or target.get_module:
         return []
@@ -146,6 +152,7 @@ def _called_probes(
         names = [user.definition for user in users]
         path = str(namespace.get("__file__", ""))
         executed += tested.enclosing_tests(target.definition, names, path)
+    executed += programs.enclosing_files(callers)
     if not found and not executed:
         return []
     called = enclosing.enclosing_probes(target, [*found, *executed])

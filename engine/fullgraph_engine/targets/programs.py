@@ -11,10 +11,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import os
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..protocol import ProbeInfo
@@ -53,6 +56,15 @@ def enclosing_programs(
     return found
 
 
+def enclosing_files(paths: Sequence[str]) -> list[Enclosing]:
+    """Return files that import the target's file, such as training scripts, as callers to
+    execute."""
+    return [
+        enclosing_program(os.path.basename(path), _PlannedFile(path), doubtful=False)  # noqa: PTH119
+        for path in paths
+    ]
+
+
 def enclosing_program(
     name: str, build: Callable[[Namespace], Call], *, doubtful: bool
 ) -> Enclosing:
@@ -84,6 +96,56 @@ class _PlannedExample:
         if missed is not None:
             raise NotCalled(f"{self.example.name} does not call {missed}.")
         return Call(functools.partial(_execute_example, self.example, namespace), (), {})
+
+
+@dataclass(frozen=True)
+class _PlannedFile:
+    """A callable that executes a file as ``python FILE`` would, to observe its calls."""
+
+    path: str
+
+    def __call__(self, namespace: Namespace) -> Call:
+        return Call(functools.partial(_execute_file, Path(self.path), namespace), (), {})
+
+
+def _execute_file(path: Path, namespace: Namespace) -> None:
+    """Execute a file as ``__main__``; ``namespace`` has the globals of the target's file.
+
+    Raises:
+        NotCalled: The file cannot be read or parsed, or it exits.
+    """
+    try:
+        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+    except (OSError, ValueError, SyntaxError):
+        raise NotCalled(f"{path.name} cannot be executed.") from None
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path)
+    known = sys.argv, sys.path[:], sys.modules["__main__"]
+    with restore_state(namespace), program_sandbox(path.name):
+        sys.argv, sys.modules["__main__"] = [str(path)], module
+        sys.path.insert(0, str(path.parent))
+        _add_import_names(namespace)
+        try:
+            exec(_rename_code(code, path.name), module.__dict__)
+        except SystemExit:
+            raise NotCalled(f"{path.name} exits without calling the target.") from None
+        finally:
+            sys.argv, sys.path[:], sys.modules["__main__"] = known
+
+
+def _add_import_names(namespace: Namespace) -> None:
+    """Let imports find the executed module under each name that ``sys.path`` gives its file.
+
+    Otherwise a program that imports ``lib.losses`` would execute the file again.
+    """
+    file = Path(str(namespace.get("__file__", "")))
+    module = sys.modules.get(str(namespace.get("__name__", "")))
+    if module is None or vars(module) is not namespace:
+        return
+    for folder in map(Path, filter(None, sys.path)):
+        if folder in file.parents:
+            name = ".".join(file.relative_to(folder).with_suffix("").parts)
+            sys.modules.setdefault(name.removesuffix(".__init__"), module)
 
 
 def _execute_example(example: Example, namespace: Namespace) -> None:

@@ -19,8 +19,10 @@ from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.verification import Grade
 from fullgraph.render.diffs import unified_diff
 from fullgraph.render.fixes import FixedFile
+from fullgraph.session.programs import WorkspacePrograms, with_programs
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Analyze
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,26 @@ async def fix_files(
     if wanted:
         show_progress("Importing torch")
         running = engine()
+        programs = WorkspacePrograms(list_once=True)
+        shown = tuple(str(source.absolute) for source in wanted)
         async with running_engine(running) as status:
             torch = status.torch
             for source in wanted:
+                request = analyze_request(
+                    name=str(source.absolute),
+                    text=texts[source.path],
+                    generation=text_hash(texts[source.path]),
+                    settings=settings,
+                    project=project,
+                    only=source.targets,
+                    forecast=forecast,
+                )
                 results[source.path] = file = await _fix_file(
                     source,
-                    texts[source.path],
+                    with_programs(request, programs, project, settings.program_files, shown),
                     running,
-                    settings,
-                    project,
                     grades,
                     backend,
-                    forecast=forecast,
                     write=write,
                     show_progress=show_progress,
                 )
@@ -104,27 +114,16 @@ async def fix_files(
 
 async def _fix_file(
     source: SourceFile,
-    text: str,
+    request: Analyze,
     engine: AnyEngine,
-    settings: Settings,
-    project: Path,
     grades: tuple[Grade, ...],
     backend: bool,
     *,
-    forecast: bool,
     write: bool,
     show_progress: Callable[[str], None],
 ) -> FixedFile:
     began = time.monotonic()
-    request = analyze_request(
-        name=str(source.absolute),
-        text=text,
-        generation=text_hash(text),
-        settings=settings,
-        project=project,
-        only=source.targets,
-        forecast=forecast,
-    )
+    text = request.text
     times = StepTimes()
     result = await fixed(
         engine,

@@ -40,7 +40,10 @@ def compare_values(
     count = 0
     aspects: tuple[Aspect, ...] = ("result", "gradient")
     for aspect in aspects:
-        old, new = ([one for one in side if one.aspect == aspect] for side in (before, after))
+        old, new = (
+            [one for one in side if one.aspect == aspect and not one.call]
+            for side in (before, after)
+        )
         if aspect in lost and aspect == "gradient":
             shared = {one.path for one in old if one.digest} & {
                 one.path for one in new if one.digest
@@ -72,9 +75,49 @@ def compare_values(
             if difference is None:
                 return Compared(0, "differs", aspects=("state",), reason=_words(one, found))
             exact, count = exact and not difference, count + 1
+    further = _compare_further_calls(before, after, "result" in lost)
+    if isinstance(further, str):
+        return Compared(0, "differs", aspects=("result",), reason=further)
+    exact = exact and further
     if not count:
         return Compared(0, "unverified", reason="The program computes no values to compare.")
     return Compared(0, "same", exact)
+
+
+def _compare_further_calls(
+    before: Sequence[ObservedValue], after: Sequence[ObservedValue], only_numbers: bool
+) -> bool | str:
+    """Compare the results of the further calls that both programs made with equal arguments.
+
+    Return whether they are equal without rounding, or a sentence about the first difference. Calls
+    that raise in the original program are left out. ``only_numbers``: a number equals a tensor that
+    contains only this number.
+    """
+    old, new = _by_call(before), _by_call(after)
+    exact = True
+    for call in (one for one in old if one in new):
+        if any(one.aspect == "outcome" for one in old[call]):
+            continue
+        raised = next((one for one in new[call] if one.aspect == "outcome"), None)
+        if raised is not None:
+            return f"In a call with other sizes or values, the changed code raises {raised.words}."
+        if len(old[call]) != len(new[call]):
+            return "In a call with other sizes or values, the changed code returns other values."
+        for one, other in zip(old[call], new[call], strict=True):
+            difference = _difference(one, other, only_numbers)
+            if difference is None:
+                return _words(one, other)
+            exact = exact and not difference
+    return exact
+
+
+def _by_call(values: Sequence[ObservedValue]) -> dict[str, list[ObservedValue]]:
+    """Return the values of further calls, by the call."""
+    found: dict[str, list[ObservedValue]] = {}
+    for one in values:
+        if one.call:
+            found.setdefault(one.call, []).append(one)
+    return found
 
 
 def _call_of(value: ObservedValue) -> str:

@@ -8,12 +8,11 @@ sizes and numbers.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import text_hash
@@ -29,7 +28,15 @@ from fullgraph.fixes.outcomes import (
 )
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.step_times import StepTimes
-from fullgraph.fixes.tracing import Judgment, Traced, Tracer, events, is_serious, same
+from fullgraph.fixes.tracing import (
+    Judgment,
+    Traced,
+    Tracer,
+    events,
+    is_serious,
+    judge_rewrite,
+    same,
+)
 from fullgraph.results import Results
 from fullgraph_engine.protocol import (
     Analyze,
@@ -42,9 +49,11 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.evidence import OperatorEvidence
 
 FURTHER_CALLS = 100
-"""Number of extra calls of each compiled function, with other sizes and numbers, to verify a
-rewrite.
+"""Number of extra calls of each compiled function, with other sizes and numbers, to verify that a
+rewrite ends a recompile.
 """
+_CALLS_FOR_BREAKS = 12
+"""Number of extra calls to verify that a rewrite ends a finding of another kind."""
 _MOST_TRIED = 16
 """Maximum number of rewrites of a program to run for one finding."""
 _MOST_OTHERS = 3
@@ -78,11 +87,27 @@ class _Run:
 
     @property
     def recompiles(self) -> int:
+        """Number of recompiles in all files of the program."""
+        if self.observed is not None:
+            return self.observed.recompiles
         return sum(one.recompiles or 0 for one in self.traced.reports if one.region is not None)
 
     @property
     def graphs(self) -> int:
+        """Number of graphs in all files of the program."""
+        if self.observed is not None:
+            return self.observed.graphs
         return sum(one.graphs or 0 for one in self.traced.reports if one.region is not None)
+
+    @property
+    def breaks(self) -> int:
+        """Number of graph breaks in all files of the program."""
+        return self.observed.breaks if self.observed is not None else 0
+
+    @property
+    def error(self) -> str:
+        """Type and message of the exception that ended the program, or ""."""
+        return self.observed.error if self.observed is not None else ""
 
 
 class ProgramVerifier:
@@ -94,7 +119,7 @@ class ProgramVerifier:
 
     def __init__(self, tracer: Tracer, request: Analyze, times: StepTimes) -> None:
         self._tracer, self._request, self._times = tracer, request, times
-        self._originals: dict[CompilerCheck, _Run] = {}
+        self._originals: dict[tuple[CompilerCheck, int], _Run] = {}
 
     async def fixes(self, finding: Finding) -> Search:
         """Verify the rewrites that may fix a finding, in order, up to the first that passes.
@@ -128,9 +153,9 @@ class ProgramVerifier:
                 continue
             if one.grade == "unsafe":
                 one = await self._end_others(one, finding, before, after, began)
-                fix = dataclasses.replace(one, seconds=time.monotonic() - began)
+                fix = replace(one, seconds=time.monotonic() - began)
                 return Search((fix,), tuple(refused))
-            suggested.append(dataclasses.replace(one, seconds=time.monotonic() - began))
+            suggested.append(replace(one, seconds=time.monotonic() - began))
         return Search(tuple(suggested), tuple(refused))
 
     async def _end_others(
@@ -174,11 +199,12 @@ class ProgramVerifier:
         return (await self._try_candidate(candidate, finding, before))[0]
 
     async def _run_original(self, finding: Finding) -> _Run:
-        compiler = self._compiler_for(finding)
-        if compiler not in self._originals:
+        compiler, calls = self._compiler_for(finding), _further_calls(finding)
+        if (compiler, calls) not in self._originals:
             with self._times.measure("trace"):
-                self._originals[compiler] = await self._run(self._request.text, compiler)
-        return self._originals[compiler]
+                run = await self._run(self._request.text, compiler, calls)
+            self._originals[compiler, calls] = run
+        return self._originals[compiler, calls]
 
     def _compiler_for(self, finding: Finding) -> CompilerCheck:
         """Return the compiler to run the program with, so that the finding can occur again.
@@ -189,23 +215,27 @@ class ProgramVerifier:
         return self._request.compiler if finding.code.startswith("backend") else "off"
 
     async def _run(
-        self, text: str, compiler: CompilerCheck, observed_modules: tuple[str, ...] = ()
+        self,
+        text: str,
+        compiler: CompilerCheck,
+        further_calls: int,
+        observed_modules: tuple[str, ...] = (),
     ) -> _Run:
         """Run a version of the program; return its findings and the values that it computed.
 
         ``text`` is the source code of the version. ``compiler`` is the compiler for its graphs.
-        Compiled functions are also called with inputs of other sizes and numbers.
-        ``observed_modules`` are classes whose results are recorded although this version compiles
-        only parts of them.
+        Compiled functions are also called up to ``further_calls`` times with inputs of other sizes
+        and numbers. ``observed_modules`` are classes whose results are recorded although this
+        version compiles only parts of them.
         """
-        program = dataclasses.replace(
+        program = replace(
             self._request.program,
-            further_calls=FURTHER_CALLS,
+            further_calls=further_calls,
             uncompiled=False,
             compiler=compiler,
             observed_modules=observed_modules,
         )
-        request = dataclasses.replace(
+        request = replace(
             self._request,
             text=text,
             generation=text_hash(text),
@@ -231,7 +261,8 @@ class ProgramVerifier:
         """Run the program with a rewrite; return the outcome and the run."""
         with self._times.measure("retrace"):
             observed = (finding.target,) if candidate.uncompiles_target else ()
-            after = await self._run(candidate.text, self._compiler_for(finding), observed)
+            compiler, calls = self._compiler_for(finding), _further_calls(finding)
+            after = await self._run(candidate.text, compiler, calls, observed)
         judgment = _judge_run(before, after, finding, candidate.left_out)
         if not judgment.better:
             return Refused(candidate, judgment.why, _instead(judgment, after)), after
@@ -257,6 +288,11 @@ class ProgramVerifier:
             compile_times=times,
         )
         return fix, after
+
+
+def _further_calls(finding: Finding) -> int:
+    """Return the number of extra calls of each compiled function to verify a rewrite."""
+    return FURTHER_CALLS if finding.code.startswith("recompile") else _CALLS_FOR_BREAKS
 
 
 def _compile_times(before: _Run, after: _Run) -> CompileTimes | None:
@@ -316,8 +352,39 @@ def _judge_run(
         problem = f"The changed program fails: {failed.error or failed.status}."
     if not problem and not after.graphs:
         problem = "The changed program compiles nothing."
+    if not problem and after.error and not before.error:
+        problem = f"The changed program raises {after.error}."
     if problem:
         return Judgment(False, problem=problem)
+    if finding.code.startswith(("recompile", "backend")):
+        return _judge_by_cause(before, after, finding, left_out)
+    # The names of compiled functions differ if a rewrite compiles other functions.
+    old, new = (replace(one.traced, reports=()) for one in (before, after))
+    judgment = judge_rewrite(old, new, finding)
+    # Code that ran in eager mode is compiled now, and once more when its sizes become dynamic.
+    once_more = after.recompiles <= before.recompiles + 1
+    appeared = tuple(
+        one
+        for one in judgment.appeared
+        if not (_is_expected(one, left_out) or (once_more and one.code == "recompile/size"))
+    )
+    judgment = replace(judgment, appeared=appeared)
+    if judgment.better and not judgment.revealed and not left_out:
+        if after.breaks >= before.breaks:
+            words = "The graph breaks in another file of the program instead."
+            return replace(judgment, problem=words)
+        if not once_more:
+            words = amount(after.recompiles, "recompile")
+            words = f"The changed program has {words} instead of {before.recompiles}."
+            return replace(judgment, problem=words)
+    return judgment
+
+
+def _judge_by_cause(
+    before: _Run, after: _Run, finding: Finding, left_out: Sequence[str]
+) -> Judgment:
+    """Return the effect of a rewrite on the finding of a recompile or of a compiler, and on other
+    findings, which are matched by their causes."""
     known = {size for one in before.traced.findings for size in _sizes_in(one)}
     old = Counter(_cause(one) for one in before.traced.findings)
     new = Counter(_cause(one) for one in after.traced.findings)
@@ -385,4 +452,4 @@ def _compare_runs(candidate: Candidate, before: _Run, after: _Run) -> Compared:
         stopped=before.observed.stopped or after.observed.stopped,
     )
     further = [ComparedCase("other sizes and values") for _ in range(after.observed.further)]
-    return dataclasses.replace(compared, cases=tuple(further))
+    return replace(compared, cases=tuple(further))

@@ -5,6 +5,7 @@ A candidate is a rewrite before its verification.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import dataclasses
@@ -151,7 +152,8 @@ class Verifier:
     ) -> None:
         self._tracer = tracer
         self._times = times or StepTimes()
-        self._request = request
+        # The programs that import the file show with which inputs its functions are called.
+        self._request = dataclasses.replace(request, callers=request.program.candidates)
         self._traced = traced
         self._compilations: tuple[CompilationMethod, ...] = (
             ("lowered", "inductor") if backend else ("lowered",)
@@ -186,7 +188,7 @@ class Verifier:
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue]
     ) -> Search:
         began = time.monotonic()
-        only = tuple(targets[:_MOST_TARGETS])
+        only = self._targets_with(finding) or tuple(targets[:_MOST_TARGETS])
         if needs_program(finding, self._request):
             return await self._program_verifier.fixes(finding)
         with self._times.measure("candidates"):
@@ -195,7 +197,7 @@ class Verifier:
         if not made and not separate:
             return Search(problem=_NO_REWRITE)
         phases = _phases_of_finding(finding)
-        before = await self._trace_original(only, phases)
+        before = await self._trace_original(only, phases, anew=bool(finding.calls))
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
             if finding.calls and self._request.program.seconds:
@@ -311,6 +313,23 @@ class Verifier:
             except Unparsable:
                 return ()
         return candidates(self._text, finding, seen)
+
+    def _targets_with(self, finding: Finding) -> tuple[str, ...]:
+        """Return the name of the function or class around a finding that a program showed; empty
+        for other findings.
+
+        The finding itself names the compiled function, which may be in another file.
+        """
+        if not finding.calls or not self._request.callers:
+            return ()
+        line = finding.range.start.line + 1
+        try:
+            body = ast.parse(self._request.text).body
+        except (SyntaxError, ValueError, RecursionError):
+            return ()
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        around = [one for one in body if one.lineno <= line <= (one.end_lineno or 0)]
+        return tuple(one.name for one in around if isinstance(one, kinds))
 
     def _is_comprehension(self, finding: Finding) -> bool:
         """Whether Dynamo cannot read the iterator of a comprehension that it traces by itself."""
@@ -561,18 +580,23 @@ class Verifier:
                 return await ahead
             return await trace_file(self._tracer, self._trace_request(targets, phases, text))
 
-    async def _trace_original(self, only: tuple[str, ...], phases: tuple[Part, ...]) -> Traced:
+    async def _trace_original(
+        self, only: tuple[str, ...], phases: tuple[Part, ...], *, anew: bool = False
+    ) -> Traced:
         """Return the trace of the functions ``only`` in the original code, with the phases
         ``phases``.
 
-        The trace is cached, so the same functions and phases are traced only once.
+        The trace is cached, so the same functions and phases are traced only once. With ``anew``,
+        the functions are traced again although the verifier was given their results, because the
+        given results are from a program's run.
         """
-        if self._traced is not None and phases == self._request.parts:
-            return self._traced.of(only)
-        if self._traced is not None and "backend" in phases and "backend" in self._request.parts:
+        given = self._traced if not anew else None
+        if given is not None and phases == self._request.parts:
+            return given.of(only)
+        if given is not None and "backend" in phases and "backend" in self._request.parts:
             # Compiling takes long, so a trace with further phases is reused; their findings are
             # dropped.
-            return _keep_phases(self._traced.of(only), phases)
+            return _keep_phases(given.of(only), phases)
         trace = self._before.get((only, phases))
         if trace is None:
             with self._times.measure("trace"):

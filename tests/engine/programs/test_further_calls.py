@@ -17,7 +17,7 @@ from fullgraph_engine.torch_internals.regions import CompiledCall
 def region_of(
     function: Callable[..., Any], compiled: Callable[..., Any], *calls: tuple[Any, ...]
 ) -> RegionArguments:
-    region = RegionArguments(compiled)
+    region = RegionArguments(compiled, name="f")
     for args in calls:
         region.note_call(CompiledCall(function, args, {}))
     return region
@@ -95,6 +95,35 @@ def test_changes_of_arguments_stay_out_of_later_calls() -> None:
     region = region_of(lambda x: x.add_(1), lambda x: x.add_(1), (x,))
     assert make_further_calls([region], 3) == (3, "")
     assert x.tolist() == [0, 0, 0]
+
+
+def test_tensors_get_other_elements_to_compare_versions_of_a_program() -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def f(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        seen.append((x, mask))
+        if not mask.any():
+            raise ValueError
+        return x[mask].sum()
+
+    values = ProgramValues()
+
+    def note(region: RegionArguments, call: CompiledCall, outcome: list[Any] | Exception) -> None:
+        values.add_further(region.name, call, outcome)
+
+    x, mask = torch.arange(4.0), torch.tensor([True, True, False, False])
+    region = region_of(f, f, (x, mask))
+    _, difference = make_further_calls([region], 3, note=note)
+    assert not difference
+    assert len({tuple(one.tolist()) for one, _ in seen}) > 2
+    assert {tuple(sorted(one.tolist())) for one, _ in seen} == {(0.0, 1.0, 2.0, 3.0)}
+    assert {False, True} <= {one[0].item() for _, one in seen if len(set(one.tolist())) == 1}
+    by_call: dict[str, list[str]] = {}
+    for value in values.found:
+        by_call.setdefault(value.call, []).append(value.words)
+    assert "" not in by_call and len(by_call) > 4
+    assert [words for words in by_call.values() if words == ["ValueError"]] == [["ValueError"]]
+    assert {one.path.partition("[")[0] for one in values.found} == {"result of a further call of f"}
 
 
 def test_the_value_of_a_frame_is_seen_when_it_returns() -> None:
