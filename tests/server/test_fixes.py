@@ -527,11 +527,26 @@ def test_a_rewrite_of_code_that_only_a_program_calls_is_not_traced() -> None:
     assert judgment.why == "The changed code was not traced to its end."
 
 
+class Program(Engine):
+    """Runs a program; if ``breaks``, it has another break once the first is removed."""
+
+    def __init__(self, *, breaks: bool) -> None:
+        super().__init__(compares_as("same"))
+        self._breaks = breaks
+
+    def analyze(self, request: Analyze) -> Asked:
+        if request.only or "break_" in request.text or not self._breaks:
+            return super().analyze(request)
+        found = FindingFound(0, break_at(1, "another"))
+        return Asked([found, TargetDone(0, report()), Analyzed(0, request.generation, 0.1)])
+
+
+@pytest.mark.parametrize("breaks", [False, True])
 def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_program(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, breaks: bool
 ) -> None:
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
-    engine = Engine(compares_as("same"))
+    engine = Program(breaks=breaks)
     text = "def f(x):\n    y = x\n    break_ = 2\n"
     program = ProgramRequest(seconds=5.0, candidates=("/train.py",))
     request = dataclasses.replace(request_of(text), program=program, parts=("first",))
@@ -539,12 +554,12 @@ def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_progr
     found = dataclasses.replace(break_at(2, "    break_ = 2", target=""), calls=calls)
     verifier = Verifier(engine, request, traced=Traced(text, (found,), ()))
     search = asyncio.run(verifier.fixes(found, [""]))
-    assert not search.problem and not search.refused
-    (fix,) = search.fixes
-    assert fix.grade == "safe"
-    assert {one.only for one in engine.analyzed} == {("f",)}
-    assert {one.callers for one in engine.analyzed} == {("/train.py",)}
-    assert {(one.target, one.analyze.callers) for one in engine.compared} == {("f", ("/train.py",))}
+    assert [fix.grade for fix in search.fixes] == ([] if breaks else ["safe"])
+    assert {"another" in one.why for one in search.refused} == ({True} if breaks else set())
+    traces = {(one.only, one.callers) for one in engine.analyzed}
+    assert traces == {(("f",), ("/train.py",)), ((), ())}
+    compared = {(one.target, one.analyze.callers) for one in engine.compared}
+    assert compared == {("f", ("/train.py",))}
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:

@@ -131,7 +131,7 @@ class ProgramVerifier:
             made = await asyncio.to_thread(candidates_in, self._request.text, finding)
         if not made:
             return Search(problem=_NO_REWRITE)
-        before = await self._run_original(finding)
+        before = await self._run_original(finding, _further_calls(finding))
         if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
             return Search(problem=before.traced.problem or _NOT_REPEATED)
         refused: list[Refused] = []
@@ -195,11 +195,25 @@ class ProgramVerifier:
 
     async def verify(self, candidate: Candidate, finding: Finding) -> Fix | Refused:
         """Verify one rewrite of the program for a finding."""
-        before = await self._run_original(finding)
+        before = await self._run_original(finding, _further_calls(finding))
         return (await self._try_candidate(candidate, finding, before))[0]
 
-    async def _run_original(self, finding: Finding) -> _Run:
-        compiler, calls = self._compiler_for(finding), _further_calls(finding)
+    async def find_objection(self, candidate: Candidate, finding: Finding) -> Refused | None:
+        """Run the program with a rewrite that was verified without it.
+
+        Return the refusal if the program fails or has a new finding in the file; else None. The run
+        makes no further calls, so its results are reused when the fixed file is traced.
+        """
+        before = await self._run_original(finding, 0)
+        with self._times.measure("retrace"):
+            after = await self._run(candidate.text, self._compiler_for(finding), 0)
+        judgment = _judge_run(before, after, finding, candidate.left_out)
+        if not (judgment.problem or judgment.appeared):
+            return None
+        return Refused(candidate, judgment.why, judgment.instead)
+
+    async def _run_original(self, finding: Finding, calls: int) -> _Run:
+        compiler = self._compiler_for(finding)
         if (compiler, calls) not in self._originals:
             with self._times.measure("trace"):
                 run = await self._run(self._request.text, compiler, calls)
@@ -350,7 +364,7 @@ def _judge_run(
     )
     if failed is not None and failed.name not in failures:
         problem = f"The changed program fails: {failed.error or failed.status}."
-    if not problem and not after.graphs:
+    if not problem and before.graphs and not after.graphs:
         problem = "The changed program compiles nothing."
     if not problem and after.error and not before.error:
         problem = f"The changed program raises {after.error}."
@@ -370,7 +384,7 @@ def _judge_run(
     )
     judgment = replace(judgment, appeared=appeared)
     if judgment.better and not judgment.revealed and not left_out:
-        if after.breaks >= before.breaks:
+        if after.observed is not None and after.breaks >= before.breaks:
             words = "The graph breaks in another file of the program instead."
             return replace(judgment, problem=words)
         if not once_more:

@@ -246,6 +246,10 @@ class Verifier:
                     likely=not (found or refused or tried),
                     siblings=siblings if step == 0 else (),
                 )
+                if isinstance(one, Fix) and one.grade != "suggestion" and finding.calls:
+                    # The function may break the graph in its callers now.
+                    verify = self._program_verifier.find_objection
+                    one = await verify(one.candidate, finding) or one
                 if isinstance(one, Refused):
                     tried.append(one)
                     continue
