@@ -10,26 +10,48 @@ from fullgraph_engine.protocol import BehaviorOutcome, ObservedValue
 OWN = ObservedValue("result", "result 1 of f", "f32[2]", "1")
 
 
-def further(call: str, words: str = "f32[1]", digest: str = "2", number: int = 0) -> ObservedValue:
+def further_value(
+    call: str, words: str = "f32[1]", digest: str = "2", number: int = 0
+) -> ObservedValue:
     return ObservedValue(
         "result", f"result of a further call of f[{number}]", words, digest, (), call
     )
 
 
-def raised(call: str) -> ObservedValue:
+def raised_error(call: str) -> ObservedValue:
     return ObservedValue("outcome", "result of a further call of f", "ValueError", "", (), call)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "outcome", "reason"),
     [
-        ((further("a"),), (further("a"),), "same", ""),
-        ((further("a"),), (further("a", digest="3"),), "differs", "has different values"),
-        ((further("a"),), (further("a", "f64[1]"),), "differs", "is f64[1] instead of f32[1]"),
-        ((further("a"),), (raised("a"),), "differs", "the changed code raises ValueError"),
-        ((further("a"),), (further("a"), further("a", number=1)), "differs", "other values"),
-        ((raised("a"),), (further("a"),), "same", ""),
-        ((further("a"),), (further("b", digest="3"),), "same", ""),
+        ((further_value("a"),), (further_value("a"),), "same", ""),
+        (
+            (further_value("a"),),
+            (further_value("a", digest="3"),),
+            "differs",
+            "has different values",
+        ),
+        (
+            (further_value("a"),),
+            (further_value("a", "f64[1]"),),
+            "differs",
+            "is f64[1] instead of f32[1]",
+        ),
+        (
+            (further_value("a"),),
+            (raised_error("a"),),
+            "differs",
+            "the changed code raises ValueError",
+        ),
+        (
+            (further_value("a"),),
+            (further_value("a"), further_value("a", number=1)),
+            "differs",
+            "other values",
+        ),
+        ((raised_error("a"),), (further_value("a"),), "same", ""),
+        ((further_value("a"),), (further_value("b", digest="3"),), "same", ""),
     ],
 )
 def test_further_calls_with_equal_arguments_must_agree(

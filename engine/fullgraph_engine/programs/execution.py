@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import linecache
-import os
 import re
 import sys
 import time
@@ -13,14 +12,13 @@ import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
 from ..protocol.regions import Lack, ProgramEnd
 from ..targets import rng
-from ..targets.programs import load_in_process
+from ..targets.programs import install_main_module, load_in_process
 from ..torch_internals import backends, dynamo
 from ..torch_internals.exceptions import BREAKS, UserError
 from ..torch_internals.regions import CompiledCall
@@ -30,7 +28,7 @@ from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
 from .detection import arguments_in
-from .further_calls import Outcome, RegionArguments, make_further_calls
+from .further_calls import RegionArguments, make_further_calls
 from .observing import ObservedModules, ProgramValues, when_returned
 from .regions import LiveRegion, Regions
 from .watching import Attribution, ProgramRecorder, RegionCall
@@ -148,17 +146,11 @@ class Program(Attribution):
 
         A file in a package is executed as by ``python -m``, other files as by ``python FILE``.
         """
-        package, folder = package_of(self.path)
-        if package and folder not in sys.path:
-            sys.path.append(folder)
         self.regions.watch()
         NoBackend.calls_user_backend = True
         NoBackend.compiler = self._compiler
         self._watch_warnings()
-        module = types.ModuleType("__main__")
-        module.__file__ = self.path
-        module.__package__ = package or None
-        sys.modules["__main__"] = module
+        module = install_main_module(self.path)
         written = arguments_in(self.text)
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
         if self.values is not None:
@@ -277,7 +269,8 @@ class Program(Attribution):
         with self.recorder.listen():
             arguments = list(self._arguments.values())
             most = self.request.further_calls
-            made = make_further_calls(arguments, most, self.remember_records, self._note_outcome)
+            note = self.values.add_further
+            made = make_further_calls(arguments, most, self.remember_records, note)
         for region, count in failures.items():
             # Remove failures of calls that the program itself did not make.
             del region.failures[count:]
@@ -298,10 +291,6 @@ class Program(Attribution):
         known.note_call(call)
         note = functools.partial(self._add_result, region.name, call)
         when_returned(frame, dynamo.disable(note))
-
-    def _note_outcome(self, region: RegionArguments, call: CompiledCall, outcome: Outcome) -> None:
-        if self.values is not None:
-            self.values.add_further(region.name, call, outcome)
 
     def _add_result(self, name: str, call: CompiledCall, result: Any) -> None:
         if self.values is not None and not self._ended:
@@ -339,20 +328,6 @@ class Program(Attribution):
 def _run_code(code: types.CodeType, namespace: dict[str, Any]) -> None:
     """Execute the program's code; recorded stacks show only frames inside this call."""
     exec(code, namespace)
-
-
-def package_of(path: str) -> tuple[str, str]:
-    """Return (dotted name of the package that contains a file, folder that contains the top-level
-    package).
-
-    For a file outside packages, the name is empty, and the folder is the file's.
-    """
-    folder = Path(path).parent
-    names: list[str] = []
-    while (folder / "__init__.py").is_file():
-        names.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(names), os.fspath(folder)
 
 
 def stop_words(ending: Ending, seconds: float, called: int) -> str:

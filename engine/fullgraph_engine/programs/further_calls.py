@@ -8,6 +8,7 @@ results show whether another version of the program still computes the same.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import random
@@ -38,10 +39,11 @@ _WHOLE_NUMBERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32,
 _SHUFFLED = 4
 """Number of further calls with the elements of all tensors in another order."""
 
-NoteOutcome = Callable[["RegionArguments", CompiledCall, "Outcome"], None]
-"""Type of a function that records a further call and its outcome in eager mode."""
 Outcome = Union[list[Any], Exception]
 """Tensors, numbers and gradients of a call, or the exception that it raised."""
+NoteOutcome = Callable[[str, CompiledCall, Outcome], None]
+"""Type of a function that records a further call of the compiled function with the given name, and
+the outcome of the call in eager mode."""
 
 _Slot = tuple[int, int]
 """Pair of the index of an argument among all leaves, and a dimension of that tensor (-1 for a
@@ -79,8 +81,7 @@ class RegionArguments:
             self.structure, self.values = structure, {}
         for slot, value in _slots(leaves):
             self.values.setdefault(slot, []).append(value)
-        args, kwargs = pytree.tree_unflatten([_copy(one) for one in leaves], structure)
-        self.last = CompiledCall(call.function, args, kwargs)
+        self.last = _with_arguments(call, lambda _, leaf: _copy(leaf))
         self.grad, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         self.special = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
         self.training = tuple(one.training for one in _modules(call))
@@ -170,10 +171,7 @@ def _changed_calls(region: RegionArguments, most: int) -> Iterator[CompiledCall]
             for group, values in zip(groups, choices, strict=True)
             for slot in group
         }
-        leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
-        changed_leaves = [_change(leaf, index, changed) for index, leaf in enumerate(leaves)]
-        args, kwargs = pytree.tree_unflatten(changed_leaves, structure)
-        yield CompiledCall(call.function, args, kwargs)
+        yield _with_arguments(call, functools.partial(_change, changed))
 
 
 def _calls_with_other_elements(region: RegionArguments) -> Iterator[CompiledCall]:
@@ -182,28 +180,43 @@ def _calls_with_other_elements(region: RegionArguments) -> Iterator[CompiledCall
     largest element."""
     call = region.last
     assert call is not None
-    leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
-    generator = torch.Generator().manual_seed(0)
-
-    def with_leaves(changed: Sequence[Any]) -> CompiledCall:
-        args, kwargs = pytree.tree_unflatten(list(changed), structure)
-        return CompiledCall(call.function, args, kwargs)
-
-    if not any(type(leaf) is torch.Tensor and leaf.numel() > 1 for leaf in leaves):
+    leaves = pytree.tree_leaves((call.args, call.kwargs))
+    if not any(map(_has_several_elements, leaves)):
         return
+    generator = torch.Generator().manual_seed(0)
     for _ in range(_SHUFFLED):
-        yield with_leaves([_shuffle(leaf, generator) for leaf in leaves])
+        yield _with_arguments(call, lambda _, leaf: _shuffle(leaf, generator))
     for at, leaf in enumerate(leaves):
-        if type(leaf) is torch.Tensor and leaf.numel() > 1 and leaf.dtype in _WHOLE_NUMBERS:
-            for element in sorted({leaf.min().item(), leaf.max().item()}):
-                changed = torch.full_like(leaf, element)
-                yield with_leaves([*leaves[:at], changed, *leaves[at + 1 :]])
+        if not _has_several_elements(leaf) or leaf.dtype not in _WHOLE_NUMBERS:
+            continue
+        for element in sorted({leaf.min().item(), leaf.max().item()}):
+            yield _with_arguments(call, functools.partial(_fill_leaf, at, element))
+
+
+def _has_several_elements(leaf: Any) -> bool:
+    """Whether an argument is a plain tensor with more than one element."""
+    return type(leaf) is torch.Tensor and leaf.numel() > 1
+
+
+def _with_arguments(call: CompiledCall, change: Callable[[int, Any], Any]) -> CompiledCall:
+    """Return a call with changed arguments: the result of ``change`` for the index and the value of
+    each leaf of the arguments."""
+    leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
+    changed = [change(index, leaf) for index, leaf in enumerate(leaves)]
+    args, kwargs = pytree.tree_unflatten(changed, structure)
+    return CompiledCall(call.function, args, kwargs)
+
+
+def _fill_leaf(at: int, element: float, index: int, leaf: Any) -> Any:
+    """Return the argument with index ``at`` filled with an element; others are returned
+    unchanged."""
+    return torch.full_like(leaf, element) if index == at else leaf
 
 
 def _shuffle(leaf: Any, generator: torch.Generator) -> Any:
     """Return a tensor with the same elements in another order; other values are returned
     unchanged."""
-    if type(leaf) is not torch.Tensor or leaf.numel() < 2:
+    if not _has_several_elements(leaf):
         return leaf
     order = torch.randperm(leaf.numel(), generator=generator).to(leaf.device)
     new = leaf.detach().reshape(-1)[order].reshape(leaf.shape)
@@ -234,7 +247,7 @@ def _further_values(
     return [float(size) for size in sizes[:most]] or [high]
 
 
-def _change(leaf: Any, index: int, changed: dict[_Slot, float]) -> Any:
+def _change(changed: dict[_Slot, float], index: int, leaf: Any) -> Any:
     """Return an argument with the sizes or the number that ``changed`` contains for it.
 
     ``index`` is the index of the argument ``leaf``. A resized tensor repeats its elements, so that
@@ -268,7 +281,7 @@ def _call_both(
         first = _outcome(call, lambda one: tracing.call_eagerly(call.function, *one))
         if isinstance(first, Exception):
             if note is not None:
-                note(region, call, first)
+                note(region.name, call, first)
             return None
         compiled = _outcome(call, lambda one: region.compiled(*one[0], **one[1]))
         again = _outcome(call, lambda one: tracing.call_eagerly(call.function, *one))
@@ -283,7 +296,7 @@ def _call_both(
     if isinstance(again, Exception) or not _agree(first, again):
         return ""
     if note is not None:
-        note(region, call, first)
+        note(region.name, call, first)
     return "" if _agree(first, compiled) else "results or gradients differ from eager mode"
 
 
@@ -314,18 +327,16 @@ def _outcome(
     """Make a call with copied arguments by ``make``; return its tensors, numbers and gradients, or
     its exception.
     """
-    leaves, structure = pytree.tree_flatten((call.args, call.kwargs))
-    args, kwargs = pytree.tree_unflatten([_copy(one) for one in leaves], structure)
+    made = _with_arguments(call, lambda _, leaf: _copy(leaf))
     rng.seed_generators()
     try:
-        result = make((args, kwargs))
+        result = make((made.args, made.kwargs))
         found = [
             one
             for one in pytree.tree_leaves(result)
             if isinstance(one, (torch.Tensor, int, float, str))
         ]
         outputs = [one for one in found if isinstance(one, torch.Tensor)]
-        made = CompiledCall(call.function, args, kwargs)
         return [*found, *input_gradients(made, outputs)]
     except Exception as error:
         return error

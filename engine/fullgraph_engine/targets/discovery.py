@@ -134,8 +134,8 @@ def discover(
     comments = marks.read_comments(text)
     if marks.file_off(comments, source.tree) is not None:
         return Discovery(off=True)
-    finder = _TargetFinder(source, comments, frozenset(methods) - {"forward", "__init__"})
-    finder.functions = frozenset(functions)
+    names = frozenset(methods) - {"forward", "__init__"}, frozenset(functions)
+    finder = _TargetFinder(source, comments, *names)
     finder.find()
     ordered = sorted(
         finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
@@ -146,11 +146,15 @@ def discover(
 
 class _TargetFinder:
     def __init__(
-        self, source: FileDefinitions, comments: Comments, methods: frozenset[str]
+        self,
+        source: FileDefinitions,
+        comments: Comments,
+        methods: frozenset[str],
+        functions: frozenset[str],
     ) -> None:
         self.source = source
         self.methods = methods
-        self.functions = frozenset[str]()
+        self.functions = functions
         self.comments = comments
         self.lines = byte_lines(source.text)
         self.targets: list[Target] = []

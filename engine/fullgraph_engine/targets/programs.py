@@ -118,12 +118,11 @@ def _execute_file(path: Path, namespace: Namespace) -> None:
         code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
     except (OSError, ValueError, SyntaxError):
         raise NotCalled(f"{path.name} cannot be executed.") from None
-    module = types.ModuleType("__main__")
-    module.__file__ = str(path)
     known = sys.argv, sys.path[:], sys.modules["__main__"]
     with restore_state(namespace), program_sandbox(path.name):
-        sys.argv, sys.modules["__main__"] = [str(path)], module
+        sys.argv = [str(path)]
         sys.path.insert(0, str(path.parent))
+        module = install_main_module(str(path))
         _add_import_names(namespace)
         try:
             exec(_rename_code(code, path.name), module.__dict__)
@@ -131,6 +130,35 @@ def _execute_file(path: Path, namespace: Namespace) -> None:
             raise NotCalled(f"{path.name} exits without calling the target.") from None
         finally:
             sys.argv, sys.path[:], sys.modules["__main__"] = known
+
+
+def install_main_module(path: str) -> types.ModuleType:
+    """Create the ``__main__`` module in which a file is executed, and store it in ``sys.modules``.
+
+    A file in a package is prepared for execution as by ``python -m``, other files as by ``python
+    FILE``.
+    """
+    package, folder = _package_of(path)
+    if package and folder not in sys.path:
+        sys.path.append(folder)
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    module.__file__ = path
+    module.__package__ = package or None
+    return module
+
+
+def _package_of(path: str) -> tuple[str, str]:
+    """Return (dotted name of the package that contains a file, folder that contains the top-level
+    package).
+
+    For a file outside packages, the name is empty, and the folder is the file's.
+    """
+    folder = Path(path).parent
+    names: list[str] = []
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), os.fspath(folder)
 
 
 def _add_import_names(namespace: Namespace) -> None:

@@ -39,6 +39,7 @@ from fullgraph.fixes.tracing import (
     same,
     trace_file,
 )
+from fullgraph.incremental.statements import parse_quietly
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
@@ -188,9 +189,9 @@ class Verifier:
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue]
     ) -> Search:
         began = time.monotonic()
-        only = self._targets_with(finding) or tuple(targets[:_MOST_TARGETS])
         if needs_program(finding, self._request):
             return await self._program_verifier.fixes(finding)
+        only = self._definition_around(finding) or tuple(targets[:_MOST_TARGETS])
         with self._times.measure("candidates"):
             made = await asyncio.to_thread(self._make_candidates, finding, seen)
         separate = self._is_comprehension(finding)
@@ -248,8 +249,8 @@ class Verifier:
                 )
                 if isinstance(one, Fix) and one.grade != "suggestion" and finding.calls:
                     # The function may break the graph in its callers now.
-                    verify = self._program_verifier.find_objection
-                    one = await verify(one.candidate, finding) or one
+                    objection = await self._program_verifier.find_objection(one.candidate, finding)
+                    one = objection or one
                 if isinstance(one, Refused):
                     tried.append(one)
                     continue
@@ -318,7 +319,7 @@ class Verifier:
                 return ()
         return candidates(self._text, finding, seen)
 
-    def _targets_with(self, finding: Finding) -> tuple[str, ...]:
+    def _definition_around(self, finding: Finding) -> tuple[str, ...]:
         """Return the name of the function or class around a finding that a program showed; empty
         for other findings.
 
@@ -328,8 +329,8 @@ class Verifier:
             return ()
         line = finding.range.start.line + 1
         try:
-            body = ast.parse(self._request.text).body
-        except (SyntaxError, ValueError, RecursionError):
+            body = parse_quietly(self._request.text).body
+        except SyntaxError:
             return ()
         kinds = (ast.FunctionDef, ast.ClassDef)
         around = [one for one in body if one.lineno <= line <= (one.end_lineno or 0)]
@@ -587,12 +588,11 @@ class Verifier:
     async def _trace_original(
         self, only: tuple[str, ...], phases: tuple[Part, ...], *, anew: bool = False
     ) -> Traced:
-        """Return the trace of the functions ``only`` in the original code, with the phases
-        ``phases``.
+        """Trace the functions ``only`` in the original code, with the given phases; return the
+        results.
 
-        The trace is cached, so the same functions and phases are traced only once. With ``anew``,
-        the functions are traced again although the verifier was given their results, because the
-        given results are from a program's run.
+        Results are cached by functions and phases. ``anew`` ignores the argument ``traced`` of the
+        constructor, which has the results of a program's run.
         """
         given = self._traced if not anew else None
         if given is not None and phases == self._request.parts:

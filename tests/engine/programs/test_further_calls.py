@@ -108,12 +108,9 @@ def test_tensors_get_other_elements_to_compare_versions_of_a_program() -> None:
 
     values = ProgramValues()
 
-    def note(region: RegionArguments, call: CompiledCall, outcome: list[Any] | Exception) -> None:
-        values.add_further(region.name, call, outcome)
-
     x, mask = torch.arange(4.0), torch.tensor([True, True, False, False])
     region = region_of(f, f, (x, mask))
-    _, difference = make_further_calls([region], 3, note=note)
+    _, difference = make_further_calls([region], 3, note=values.add_further)
     assert not difference
     assert len({tuple(one.tolist()) for one, _ in seen}) > 2
     assert {tuple(sorted(one.tolist())) for one, _ in seen} == {(0.0, 1.0, 2.0, 3.0)}
