@@ -41,10 +41,12 @@ from fullgraph_engine.protocol import (
     ProgramRequest,
     Range,
     RunId,
+    SeenValue,
     TargetDone,
     TargetInfo,
     TargetReport,
     TargetsFound,
+    ValuesSeen,
 )
 from fullgraph_engine.protocol.behavior import (
     Aspect,
@@ -104,6 +106,10 @@ class Asked:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+    def after(self, event: Event) -> Asked:
+        """The same events after ``event``."""
+        return Asked([event, *self._events])
 
 
 class Engine:
@@ -560,6 +566,27 @@ def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_progr
     assert traces == {(("f",), ("/train.py",)), ((), ())}
     compared = {(one.target, one.analyze.callers) for one in engine.compared}
     assert compared == {("f", ("/train.py",))}
+
+
+def test_rewrites_get_the_kinds_of_values_that_the_trace_saw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = SeenValue(Range(Position(0, 0), Position(0, 1)), "int", "n", "f")
+
+    class Seeing(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            return super().analyze(request).after(ValuesSeen.from_values(0, "f", [seen]))
+
+    given: list[Sequence[SeenValue]] = []
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        given.append(site.text.seen)
+        yield from without_line()(site)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Seeing(compares_as("same")), request_of("break_ = 2\n"))
+    assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"])).fixes
+    assert given == [(seen,)]
 
 
 def searched(engine: Engine, *reports: TargetReport) -> Search:

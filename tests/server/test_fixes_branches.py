@@ -16,7 +16,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.rewrites.branches import branches
 from fullgraph.fixes.site import Site, Text
-from fullgraph_engine.protocol import Finding, Range, SeenValue
+from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenValue
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 HEAD = "import torch\n\n\n"
@@ -31,8 +31,8 @@ def found(text: str, expression: str, code: str = "graph-break/GB0170") -> Findi
     return Finding(code, "", range_, evidence=BreakEvidence("Data-dependent branching"))
 
 
-def made(text: str, expression: str, seen: tuple[SeenValue, ...] = ()) -> list[Candidate]:
-    return list(candidates(Text(text), found(text, expression), seen))
+def made(text: str, expression: str) -> list[Candidate]:
+    return list(candidates(Text(text), found(text, expression)))
 
 
 def rewritten(body: str, expression: str, rewrite: str, nth: int = 0) -> str:
@@ -1393,3 +1393,22 @@ def test_a_condition_that_decides_nothing_goes() -> None:
     for other in ("        pass\n    else:\n        x = x + 1\n", "        x = x + 1\n"):
         text = f"{HEAD}def f(x):\n    if torch.any(x):\n{other}    return x\n"
         assert "drop-nothing" not in {one.rewrite for one in made(text, "torch.any(x)")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        pytest.param("tensor", "mask != 0", id="of the tensor alone"),
+        pytest.param(None, "(flag != 0) & (mask != 0)", id="unknown"),
+    ],
+)
+def test_a_condition_is_split_by_the_kinds_that_the_trace_saw(
+    kind: SeenKind | None, condition: str
+) -> None:
+    text = HEAD + "def f(x, flag, mask):\n    if flag and mask:\n        x = x + 1\n    return x\n"
+    start = found(text, "f(x, flag, mask)").range.start
+    name = Range(start, Position(start.line, start.byte + 1))
+    seen = [] if kind is None else [SeenValue(name, kind, "mask", "f")]
+    made = candidates(Text(text, seen), found(text, "flag and mask"))
+    where = next(one.text for one in made if one.rewrite == "where")
+    assert f"torch.where({condition}, " in where

@@ -14,7 +14,7 @@ from fullgraph.fixes.rewrites.custom_operators import (
     wrap_calls,
 )
 from fullgraph.fixes.site import Site, Text
-from fullgraph_engine.protocol import Finding, Position, Range
+from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenValue
 from fullgraph_engine.protocol.evidence import (
     BreakEvidence,
     ExportEvidence,
@@ -258,6 +258,27 @@ def test_a_function_becomes_an_operator() -> None:
         "# above\ndef g(x, n=2, w=None):\n    return _g(x, n, w)\n\n\ndef f(x):\n    return g(x)\n"
     )
     assert (made.preserves, made.phases) == (False, ("export",))
+
+
+@pytest.mark.parametrize(
+    ("default", "kind", "annotated"),
+    [
+        pytest.param("", "int", "int", id="from the trace"),
+        pytest.param("", "tensor", "torch.Tensor", id="tensor"),
+        pytest.param("=1", "float", "float", id="a float although the default is an integer"),
+        pytest.param("=1.0", "int", "float", id="an integer although the default is a float"),
+        pytest.param("=None", "int", "torch.Tensor | None", id="optional"),
+    ],
+)
+def test_an_operator_gets_the_types_that_the_trace_saw(
+    default: str, kind: SeenKind, annotated: str
+) -> None:
+    source = f"def g(x, n{default}):\n    k = «x.sum().item()»\n    return x * k * n\n"
+    site = site_of(source, "graph-break/GB0033", "Data dependent operator")
+    start = Position(IMPORTS.count("\n"), len("def "))
+    seen = SeenValue(Range(start, Position(start.line, start.byte + 1)), kind, "n", "g")
+    (made,) = of_function(Site(Text(site.text.text, [seen]), site.finding))
+    assert f"def _g(x: torch.Tensor, n: {annotated}) -> torch.Tensor" in made.text
 
 
 def test_a_call_in_a_comprehension_becomes_an_operator() -> None:

@@ -94,7 +94,7 @@ block of a file, examples in docstrings, or tests of the workspace."""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis", "program"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled", "skipped"]
 Stream = Literal["stdout", "stderr", "engine"]
-SeenKind = Literal["tensor", "module", "other"]
+SeenKind = Literal["tensor", "module", "bool", "int", "float", "str", "other"]
 
 
 # -- findings ---------------------------------------------------------------------------------

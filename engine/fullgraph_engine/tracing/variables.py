@@ -53,6 +53,8 @@ def variable_kind(variable: Any) -> SeenKind | None:
         known = _kind_by_class[kind]
     except KeyError:
         known = _kind_by_class[kind] = kind_of_class(kind)
+    if known == "number":
+        return _kind_of_number(variable)
     if known != "lazy":
         return known
     realized = realized_variable(variable)
@@ -63,12 +65,22 @@ def variable_kind(variable: Any) -> SeenKind | None:
     )
 
 
+def _kind_of_number(variable: Any) -> SeenKind:
+    """Return the kind of a constant, a number in the arguments, or a number computed by the graph."""
+    fields = vars(variable)
+    return kind_of_value(next((fields[name] for name in _NUMBER_FIELDS if name in fields), None))
+
+
+_NUMBER_FIELDS = ("value", "raw_value", "sym_num")
+"""Fields of the classes of Dynamo that contain a Python number or a symbolic number."""
+
+
 def realized_variable(variable: Any) -> Any:
     """Return the variable that a lazy variable has become, or None if it is not realized."""
     return vars(variable)["_cache"].vt
 
 
-KindOfClass = Union[SeenKind, Literal["lazy"], None]
+KindOfClass = Union[SeenKind, Literal["lazy", "number"], None]
 _kind_by_class: dict[type, KindOfClass] = {type(None): None}
 
 
@@ -76,7 +88,8 @@ def kind_of_class(kind: type) -> KindOfClass:
     """Return the kind of value that a ``VariableTracker`` class represents; None for classes
     without a kind.
 
-    The result is ``"lazy"`` for ``LazyVariableTracker``, whose kind depends on the instance.
+    The result is ``"lazy"`` for ``LazyVariableTracker``, and ``"number"`` for classes of constants
+    and numbers; their kind depends on the instance.
     """
     bases = kind.__mro__
     for result, hooks in _CLASSES:
@@ -90,7 +103,8 @@ _CLASSES: tuple[tuple[KindOfClass, tuple[Internal, ...]], ...] = (
     # Variables that do not stand for a value, or attributes that Dynamo has not resolved.
     (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
     # Dynamo represents these values by tensors, but they are not tensors in the program.
-    ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
+    ("other", (upstream.ARRAY, upstream.ITEM)),
+    ("number", (upstream.NUMBER, upstream.CONSTANT, upstream.SYMBOL)),
     ("tensor", (upstream.TENSOR,)),
     ("module", (upstream.MODULE, upstream.USER_MODULE)),
 )
@@ -101,7 +115,20 @@ def kind_of_value(value: Any) -> SeenKind:
     kind = type(value)
     if issubclass(kind, torch.Tensor):
         return "tensor"
-    return "module" if issubclass(kind, torch.nn.Module) else "other"
+    if issubclass(kind, torch.nn.Module):
+        return "module"
+    return _PLAIN_KINDS.get(kind, "other")
+
+
+_PLAIN_KINDS: dict[type, SeenKind] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    torch.SymBool: "bool",
+    torch.SymInt: "int",
+    torch.SymFloat: "float",
+}
 
 
 # -- contents ---------------------------------------------------------------------------------

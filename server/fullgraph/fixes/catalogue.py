@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.outcomes import Refused
@@ -37,7 +37,7 @@ from fullgraph.fixes.rewrites import (
     varying_values,
 )
 from fullgraph.fixes.site import Site, Text, Unparsable
-from fullgraph_engine.protocol import Finding, SeenValue
+from fullgraph_engine.protocol import Finding
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
 """Function that yields candidates (rewritten texts) for the code at a finding, the likeliest first.
@@ -111,16 +111,11 @@ REWRITES: tuple[Rewrite, ...] = (
 first, rewrites that leave code untraced last."""
 
 
-def candidates(
-    text: Text, finding: Finding, seen: Sequence[SeenValue] = ()
-) -> tuple[Candidate, ...]:
+def candidates(text: Text, finding: Finding) -> tuple[Candidate, ...]:
     """Return the rewritten texts that may fix a finding, without duplicates, in the order in which
     to try them.
-
-    ``seen`` are the kinds of values, such as tensor, that the trace recorded for expressions of the
-    text.
     """
-    site = Site(text, finding, seen)
+    site = Site(text, finding)
     found: dict[str, Candidate] = {}
     for rewrite in REWRITES:
         for candidate in rewrite(site):

@@ -12,7 +12,7 @@ import libcst.matchers as m
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenValue
+from fullgraph_engine.protocol import Finding, Position, SeenKind, SeenValue
 
 _T = TypeVar("_T")
 _Kinds = Union[type, tuple[type, ...]]
@@ -27,12 +27,15 @@ class Unparsable(ValueError):
 class Text:
     """The syntax tree of one text, parsed once for all findings in it.
 
+    ``seen`` are the kinds of values that a trace of the text saw.
+
     Raises:
         Unparsable: LibCST cannot parse the text.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, seen: Sequence[SeenValue] = ()) -> None:
         self.text = text
+        self.seen = seen
         try:
             parsed = cst.parse_module(text)
         except (cst.ParserSyntaxError, RecursionError) as error:
@@ -107,6 +110,23 @@ class Text:
                 best = span.length, node
         return best[1] if best is not None else None
 
+    def kind_of_local(self, function: cst.FunctionDef, name: str) -> SeenKind | None:
+        """Return the kind of value (such as a tensor) that a parameter or local variable of a
+        function had in the trace; None if unknown, or if it had several kinds."""
+        kinds = self.locals_seen(function).get(name, ())
+        return kinds[0] if len(kinds) == 1 else None
+
+    def locals_seen(self, function: cst.FunctionDef) -> dict[str, tuple[SeenKind, ...]]:
+        """Return the kinds of values that each parameter and local variable of a function had in
+        the trace, by name."""
+        span = self.span(function.name)
+        found: dict[str, tuple[SeenKind, ...]] = {}
+        for value in self.seen:
+            if value.name and span is not None and self.offset(value.range.start) == span[0]:
+                kinds = (*found.get(value.name, ()), value.kind)
+                found[value.name] = tuple(dict.fromkeys(kinds))
+        return found
+
     def within(self, kinds: _Kinds, start: int, end: int) -> list[Any]:
         """Return the nodes of the given classes that lie completely between the bytes ``start`` and
         ``end``, in the order of the text."""
@@ -119,37 +139,14 @@ class Text:
 
 
 class Site:
-    """The parsed source code around a finding, with the syntax node at the finding.
+    """The parsed source code around a finding, with the syntax node at the finding."""
 
-    ``seen`` are values that the trace saw at source ranges of the text.
-    """
-
-    def __init__(self, text: Text, finding: Finding, seen: Sequence[SeenValue] = ()) -> None:
+    def __init__(self, text: Text, finding: Finding) -> None:
         self.text = text
         self.module = text.module
         self.finding = finding
-        self._seen = {value.range: value.kind for value in seen if not value.name}
-        self._locals = [value for value in seen if value.name]
         self._start = text.offset(finding.range.start)
         self._end = text.offset(finding.range.end)
-
-    def kind(self, range_: Range) -> SeenKind | None:
-        """Return the kind of value (such as a tensor) that the trace saw for the expression at
-        exactly this range; None if unknown."""
-        return self._seen.get(range_)
-
-    def local(self, name: str) -> SeenKind | None:
-        """Return the kind of value of a local variable of the function around the finding; None if
-        unknown, or if the variable had several kinds."""
-        function = self.function
-        span = self.text.span(function.name) if isinstance(function, cst.FunctionDef) else None
-        kinds = {
-            value.kind
-            for value in self._locals
-            if value.name == name and span is not None
-            if self.text.offset(value.range.start) == span[0]
-        }
-        return kinds.pop() if len(kinds) == 1 else None
 
     @cached_property
     def expression(self) -> cst.BaseExpression | None:

@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Compare,
     Event,
     Finding,
+    SeenValue,
     TargetReport,
 )
 from fullgraph_engine.protocol.evidence import BreakEvidence
@@ -59,6 +60,8 @@ class Traced:
     reports: tuple[TargetReport, ...] = ()
     problem: str = ""
     """Sentence that explains why the engine could not trace the file; empty otherwise."""
+    seen: tuple[SeenValue, ...] = ()
+    """Kinds of values that the trace saw in the file."""
 
     @classmethod
     def from_results(cls, text: str, results: Results) -> Traced:
@@ -68,6 +71,7 @@ class Traced:
             keep_latest(results.findings()),
             tuple(shown.report for shown in results.reports()),
             results.failure.reason if results.failure is not None else "",
+            tuple(value for target in results.seen.values() for value in target.values),
         )
 
     def of_run(self, finding: Finding) -> Finding | None:

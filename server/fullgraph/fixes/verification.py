@@ -47,7 +47,6 @@ from fullgraph_engine.protocol import (
     CompilationMethod,
     Finding,
     Part,
-    SeenValue,
     TargetReport,
 )
 from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, ExportEvidence
@@ -169,36 +168,32 @@ class Verifier:
         self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
         """Traces of the next rewrites, started in case the current rewrite is refused."""
 
-    async def fixes(
-        self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
-    ) -> Search:
+    async def fixes(self, finding: Finding, targets: Sequence[str]) -> Search:
         """Verify the rewrites that may fix a finding, in order, until one is a safe fix; return
         fixes and refused rewrites.
 
         A rewrite may only replace the graph break by another one. If no rewrite is verified, such
         rewrites are combined with rewrites for the new break. ``targets`` are the functions with
-        the finding. ``seen`` are the kinds of values that the trace saw in the file.
+        the finding.
         """
         try:
-            return await self._search(finding, targets, seen)
+            return await self._search(finding, targets)
         finally:
             while self._ahead:
                 self._ahead.popitem()[1].cancel()
 
-    async def _search(
-        self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue]
-    ) -> Search:
+    async def _search(self, finding: Finding, targets: Sequence[str]) -> Search:
         began = time.monotonic()
         if needs_program(finding, self._request):
             return await self._program_verifier.fixes(finding)
         only = self._definition_around(finding) or tuple(targets[:_MOST_TARGETS])
+        phases = _phases_of_finding(finding)
+        before = await self._trace_original(only, phases, anew=bool(finding.calls))
         with self._times.measure("candidates"):
-            made = await asyncio.to_thread(self._make_candidates, finding, seen)
+            made = await asyncio.to_thread(self._make_candidates, finding, before)
         separate = self._is_comprehension(finding)
         if not made and not separate:
             return Search(problem=_NO_REWRITE)
-        phases = _phases_of_finding(finding)
-        before = await self._trace_original(only, phases, anew=bool(finding.calls))
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
             if finding.calls and self._request.program.seconds:
@@ -307,17 +302,17 @@ class Verifier:
                 compared.append(await self._compile_once(changed, target, method, eager))
         return tuple(compared)
 
-    def _make_candidates(
-        self, finding: Finding, seen: Sequence[SeenValue]
-    ) -> tuple[Candidate, ...]:
+    def _make_candidates(self, finding: Finding, before: Traced) -> tuple[Candidate, ...]:
+        """Return the candidates for a finding, which may use the kinds of values that the trace
+        ``before`` saw."""
         if len(self._request.text) > _LONGEST:
             return ()
-        if self._text is None:
+        if self._text is None or self._text.seen != before.seen:
             try:
-                self._text = Text(self._request.text)
+                self._text = Text(self._request.text, before.seen)
             except Unparsable:
                 return ()
-        return candidates(self._text, finding, seen)
+        return candidates(self._text, finding)
 
     def _definition_around(self, finding: Finding) -> tuple[str, ...]:
         """Return the name of the function or class around a finding that a program showed; empty

@@ -28,19 +28,21 @@ class SeenByTarget:
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
     """Return the kinds of values of expressions and local variables by offsets in the current text.
 
-    Only values that had the same kind in the runs of all targets are included.
+    Only values that had the same kind in the runs of all targets are included. All values except
+    tensors and modules count as one kind.
     """
     spans: dict[tuple[int, int], SeenKind | None] = {}
     locals_: dict[tuple[str, str], SeenKind | None] = {}
     for target in targets:
         for value in target.values:
+            kind: SeenKind = value.kind if value.kind in ("tensor", "module") else "other"
             if value.name:
                 local = value.function, value.name
-                if locals_.setdefault(local, value.kind) != value.kind:
+                if locals_.setdefault(local, kind) != kind:
                     locals_[local] = None
                 continue
             where = text.offset(value.range.start), text.offset(value.range.end)
-            if spans.setdefault(where, value.kind) != value.kind:
+            if spans.setdefault(where, kind) != kind:
                 spans[where] = None
     return Seen(
         tuple(SeenSpan(*where, kind) for where, kind in spans.items() if kind is not None),

@@ -139,7 +139,7 @@ def test_receivers(fake: bool) -> None:
         ("self.linear.weight.sum()", "tensor"),
         ("x", "tensor"),
         ("x.shape", "other"),
-        ('"ä"', "other"),
+        ('"ä"', "str"),
         ("x.cos()", "tensor"),
         ("self.__hidden", "tensor"),
         ("y", "tensor"),
@@ -159,14 +159,14 @@ def test_locals() -> None:
         ("Net.twice", "self", "module"),
         ("Net.forward", "self", "module"),
         ("Net.forward", "x", "tensor"),
-        ("Net.forward", "flag", "other"),
+        ("Net.forward", "flag", "bool"),
         ("Net.forward", "rest", "other"),
-        ("Net.forward", "scale", "other"),
+        ("Net.forward", "scale", "float"),
         ("Net.forward", "more", "other"),
         ("Net.forward", "items", "other"),
         ("Net.forward", "y", "tensor"),
-        ("Net.forward", "n", "other"),
-        ("Net.forward", "é", "other"),
+        ("Net.forward", "n", "int"),
+        ("Net.forward", "é", "str"),
         ("Net.forward", "item", "tensor"),
         ("Net.forward", "inner", "other"),
         ("Net.forward", "z", "tensor"),
@@ -191,7 +191,7 @@ def test_a_local_of_two_kinds_has_both() -> None:
     seen = module.seen(module.trace("f", torch.ones(3)))
     assert module.locals(seen) == {
         ("f", "x", "tensor"),
-        ("f", "y", "other"),
+        ("f", "y", "int"),
         ("f", "y", "tensor"),
     }
 
@@ -210,7 +210,7 @@ def test_what_dynamo_keeps_in_a_graph_need_not_be_a_tensor() -> None:
     seen = module.seen(module.trace("f", torch.ones(3)))
     assert ("array", "other") in module.expressions(seen)
     kinds = {(name, kind) for _, name, kind in module.locals(seen)}
-    assert kinds == {("x", "tensor"), ("array", "other"), ("number", "other"), ("size", "other")}
+    assert kinds == {("x", "tensor"), ("array", "other"), ("number", "other"), ("size", "int")}
 
 
 def test_functions_of_other_files_tell_nothing() -> None:

@@ -230,7 +230,10 @@ class Conditions:
         data.
         """
         if isinstance(node, cst.Name):
-            return self._site.local(node.value) == "tensor"
+            function = self._site.function
+            return isinstance(function, cst.FunctionDef) and (
+                self._site.text.kind_of_local(function, node.value) == "tensor"
+            )
         if isinstance(node, cst.Attribute):
             return node.attr.value not in _FACTS and self.is_tensor(node.value)
         if isinstance(node, cst.Call):

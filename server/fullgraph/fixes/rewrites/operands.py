@@ -53,18 +53,29 @@ def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, s
 def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
     """Return the type of the parameter with the index ``number``.
 
-    The type comes from the parameter's annotation, its default or the calls in the file. Empty if
-    the type is unknown; None for a type that operators do not support.
+    The type comes from the parameter's annotation, its default, the calls in the file or the trace.
+    Empty if the type is unknown; None for a type that operators do not support.
     """
     one, tensor = function.params.params[number], tensor_type(syntax)
     written = one.annotation.annotation if one.annotation is not None else None
     if written is not None:
         return _of_annotation(syntax, written)
+    seen = _of_trace(syntax, function, one.name.value)
     if one.default is None:
-        return _of_calls(syntax, function, number)
+        return _of_calls(syntax, function, number) or seen
     if code_of(one.default) == "None":
         return f"{tensor} | None"
-    return kind_of(syntax, one.default, {}) or (None if number else "")
+    of_default = kind_of(syntax, one.default, {})
+    if {seen, of_default} == {"int", "float"}:
+        return "float"
+    return of_default or (None if number else "")
+
+
+def _of_trace(syntax: Syntax, function: cst.FunctionDef, name: str) -> str:
+    """Return the type of a parameter or local variable in the trace, if it is a number, a boolean
+    or a string; else ""."""
+    kind = syntax.text.kind_of_local(function, name)
+    return kind if kind is not None and kind in PLAIN else ""
 
 
 _LISTS = (
@@ -249,8 +260,9 @@ def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[st
 
     Only assignments that end before byte ``before`` of the file are considered.
     """
-    found: dict[str, str] = {}
     tensor = tensor_type(syntax)
+    seen = {name: _of_trace(syntax, function, name) for name in syntax.text.locals_seen(function)}
+    found = {name: kind for name, kind in seen.items() if kind}
     for number, one in enumerate(function.params.params):
         kind = _of_parameter(syntax, function, number)
         if kind and kind != tensor:
@@ -279,8 +291,10 @@ def _assigned_before(
                 kind = _list_of(syntax, _appended_values(function, target), found)
             for name in names:
                 found.pop(name, None)
-                if kind and (sizes or isinstance(target, cst.Name)):
-                    found[name] = kind
+                is_whole = sizes or isinstance(target, cst.Name)
+                seen = (kind if is_whole else "") or _of_trace(syntax, function, name)
+                if seen:
+                    found[name] = seen
     return found
 
 
