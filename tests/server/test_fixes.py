@@ -565,7 +565,48 @@ def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_progr
     traces = {(one.only, one.callers) for one in engine.analyzed}
     assert traces == {(("f",), ("/train.py",)), ((), ())}
     compared = {(one.target, one.analyze.callers) for one in engine.compared}
-    assert compared == {("f", ("/train.py",))}
+    assert compared == (set() if breaks else {("f", ("/train.py",))})
+
+
+def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
+    made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
+    text = "a = 1\nbreak_ = 2\n"
+    found = dataclasses.replace(
+        break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
+    )
+
+    class Recompiling(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            super().analyze(request)
+            return Asked([FindingFound(0, found), Analyzed(0, request.generation, 0.1)])
+
+    engine = Recompiling(compares_as("same"))
+    request = dataclasses.replace(
+        request_of(text), program=ProgramRequest(seconds=5.0), parts=("first",)
+    )
+    search = asyncio.run(Verifier(engine, request).fixes(found, [""]))
+    assert [one.why for one in search.refused] == ["The finding is still there."]
+    runs = [(one.text == text, one.program.further_calls) for one in engine.analyzed]
+    assert runs == [(True, 100), (False, 3)]
+
+
+def test_a_rewrite_that_is_the_same_for_two_breaks_is_verified_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "import torch\nbreak_ = 2\nbreak_ = 2\n"
+
+    def setting(site: Site) -> Iterator[Candidate]:
+        yield Candidate("setting", "Set it", "import torch\nall = 1\nfree = 2\nfree = 2\n")
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (setting,))
+    engine = Engine(compares_as("same"))
+    verifier = Verifier(engine, request_of(text))
+    search = asyncio.run(verifier.fixes(break_at(1, "break_ = 2"), ["f"]))
+    assert len(search.fixes) == 1
+    assert len(engine.compared) == 1
 
 
 def test_rewrites_get_the_kinds_of_values_that_the_trace_saw(

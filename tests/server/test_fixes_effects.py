@@ -619,3 +619,19 @@ def test_a_time_under_a_key_that_nothing_reads_is_not_kept() -> None:
     assert "not-when-compiling" in tried(IMPORTS + source.format(""), SKIPPED)
     read = source.format(" * len(self.times)")
     assert "not-when-compiling" not in tried(IMPORTS + read, SKIPPED)
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        pytest.param("mean(row.exp() for row in x)", "mean([row.exp() for row in x])", id="alone"),
+        pytest.param(
+            "mean((row for row in x if w), w)", "mean([row for row in x if w], w)", id="first"
+        ),
+    ],
+)
+def test_a_list_is_passed_instead_of_a_generator(given: str, passed: str) -> None:
+    source = f"def f(x, w):\n    y = «{given}»\n    return y\n"
+    made = rewritten("list-comprehension", source, "Generator reconstruction with mutations")
+    assert made == f"def f(x, w):\n    y = {passed}\n    return y\n"
+    assert "list-comprehension" not in tried(IMPORTS + source, "Call of a skipped function")

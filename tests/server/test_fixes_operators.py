@@ -267,7 +267,8 @@ def test_a_function_becomes_an_operator() -> None:
         pytest.param("", "tensor", "torch.Tensor", id="tensor"),
         pytest.param("=1", "float", "float", id="a float although the default is an integer"),
         pytest.param("=1.0", "int", "float", id="an integer although the default is a float"),
-        pytest.param("=None", "int", "torch.Tensor | None", id="optional"),
+        pytest.param("=None", "int", "int | None", id="optional"),
+        pytest.param("=None", "other", "torch.Tensor | None", id="only None"),
     ],
 )
 def test_an_operator_gets_the_types_that_the_trace_saw(

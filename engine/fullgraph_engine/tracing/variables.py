@@ -66,7 +66,7 @@ def variable_kind(variable: Any) -> SeenKind | None:
 
 
 def _kind_of_number(variable: Any) -> SeenKind:
-    """Return the kind of a constant, a number in the arguments, or a number computed by the graph."""
+    """Return the kind of a constant, a number in the arguments, or a number computed by a graph."""
     fields = vars(variable)
     return kind_of_value(next((fields[name] for name in _NUMBER_FIELDS if name in fields), None))
 

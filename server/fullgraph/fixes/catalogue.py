@@ -81,6 +81,7 @@ REWRITES: tuple[Rewrite, ...] = (
     constructors.moved_to_constructor,
     python.random_numbers,
     python.certain_draws,
+    python.lists_for_generators,
     python.ranges,
     python.divergences,
     autograd.legacy_variables,

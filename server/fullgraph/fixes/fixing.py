@@ -93,7 +93,9 @@ async def fixed(
         if len(applied) >= _MOST_ROUNDS:
             break
         chosen = None
-        for place, (finding, targets) in places.items():
+        # Most recompiles of a program end with the graph breaks before them, so they come last.
+        ordered = sorted(places.items(), key=lambda item: item[0][0].startswith("recompile"))
+        for place, (finding, targets) in ordered:
             outside = lines is not None and not applied and finding.range.start.line not in lines
             if place in offered or outside or place[:3] in tried:
                 continue

@@ -242,10 +242,6 @@ class Verifier:
                     likely=not (found or refused or tried),
                     siblings=siblings if step == 0 else (),
                 )
-                if isinstance(one, Fix) and one.grade != "suggestion" and finding.calls:
-                    # The function may break the graph in its callers now.
-                    objection = await self._program_verifier.find_objection(one.candidate, finding)
-                    one = objection or one
                 if isinstance(one, Refused):
                     tried.append(one)
                     continue
@@ -432,7 +428,7 @@ class Verifier:
             whole = candidate
             if siblings and not candidate.suggestion:
                 whole = await asyncio.to_thread(self._extend_to_siblings, candidate, siblings)
-            if whole is not candidate:
+            if whole.text != candidate.text:
                 fix = await self._try_candidate(
                     whole, finding, before, phases, targets, others, hurried=hurried, likely=True
                 )
@@ -440,6 +436,15 @@ class Verifier:
                 grades = ("safe",) if may_be_safe else ("safe", "unsafe")
                 if isinstance(fix, Fix) and fix.grade in grades and _removes_more(fix, shown):
                     return fix
+            if finding.calls and not candidate.suggestion:
+                if hurried:
+                    brief = await self._compare_targets(candidate, targets, QUICK_SECONDS)
+                    if isinstance(brief, Refused):
+                        return brief
+                # The function may break the graph in its callers now.
+                objection = await self._program_verifier.find_objection(candidate, finding)
+                if objection is not None:
+                    return objection
             times = None
             if candidate.compiles_faster:
                 times = _compile_times(before.of(targets), after)

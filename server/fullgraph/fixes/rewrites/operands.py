@@ -64,7 +64,9 @@ def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str
     if one.default is None:
         return _of_calls(syntax, function, number) or seen
     if code_of(one.default) == "None":
-        return f"{tensor} | None"
+        kinds = set(syntax.text.locals_seen(function).get(one.name.value, ())) - {"other"}
+        of_value = kinds.pop() if len(kinds) == 1 else "tensor"
+        return f"{of_value if of_value in PLAIN else tensor} | None"
     of_default = kind_of(syntax, one.default, {})
     if {seen, of_default} == {"int", "float"}:
         return "float"

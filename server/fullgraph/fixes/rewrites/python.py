@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.names import code_of, descendants
 from fullgraph.fixes.rewrites.operands import is_shape, is_size
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
@@ -16,6 +16,7 @@ from fullgraph.fixes.rewrites.syntax import (
     words,
 )
 from fullgraph.fixes.site import Site
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
 def random_numbers(site: Site) -> Iterator[Candidate]:
@@ -35,6 +36,29 @@ def random_numbers(site: Site) -> Iterator[Candidate]:
             preserves=True,
         )
         return
+
+
+def lists_for_generators(site: Site) -> Iterator[Candidate]:
+    """Yield a rewrite that passes a list to a function instead of a generator expression, which
+    Dynamo cannot rebuild after a graph break in the function.
+    """
+    syntax = Syntax(site)
+    evidence = site.finding.evidence
+    if not isinstance(evidence, BreakEvidence) or evidence.title != _NOT_REBUILT:
+        return
+    for call in syntax.here:
+        for given in call.args if isinstance(call, cst.Call) else ():
+            if isinstance(given.value, cst.GeneratorExp):
+                made = cst.ListComp(given.value.elt, given.value.for_in)
+                yield Candidate(
+                    "list-comprehension",
+                    f"Pass a list to `{syntax.called(call) or 'the function'}`, not a generator",
+                    syntax.replaced(given.value, code_of(made)),
+                )
+
+
+_NOT_REBUILT = "Generator reconstruction with mutations"
+"""Title of the graph break in Dynamo's registry."""
 
 
 _DRAWN = words(
