@@ -183,8 +183,8 @@ def test_code_that_only_a_program_calls_is_fixed_with_the_inputs_of_the_program(
     command_line.write("lib/losses.py", losses)
     command_line.write(
         "train.py",
-        "import torch\nfrom lib.losses import weighted\n\n"
-        "def step(x):\n    return weighted(x, x[0].exp(), 3)\n\n"
+        "# fullgraph: run(3)\nimport sys, torch\nfrom lib.losses import weighted\n\n"
+        "def step(x):\n    return weighted(x, x[0].exp(), int(sys.argv[1]))\n\n"
         "if __name__ == '__main__':\n"
         "    fast = torch.compile(step)\n    for _ in range(3):\n        fast(torch.ones(2, 3))\n",
     )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..protocol.comments import RUN
 from ..targets import comments
 from ..targets.source import last_name
 
@@ -34,20 +32,6 @@ def is_program(text: str, path: str, roots: tuple[str, ...] = ()) -> bool:
     if comments.file_off(comments.read_comments(text), tree) is not None:
         return False
     return does_something(tree) and _mentions_compiling(text, tree, path, roots)
-
-
-def arguments_in(text: str) -> tuple[str, ...] | None:
-    """Return the command-line arguments in a file's ``# fullgraph: run(…)`` comment; None if it
-    lacks this comment.
-    """
-    for line in text.split("\n"):
-        found = RUN.search(line) if "fullgraph" in line else None
-        if found is not None:
-            try:
-                return tuple(shlex.split(found["arguments"]))
-            except ValueError:  # a quotation mark is missing
-                return tuple(found["arguments"].split())
-    return None
 
 
 def does_something(tree: ast.Module) -> bool:

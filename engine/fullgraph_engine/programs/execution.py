@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import devices, texts, tracing
 from ..protocol import ProgramRequest
+from ..protocol.comments import arguments_in
 from ..protocol.regions import Lack, ProgramEnd
 from ..targets import rng
 from ..targets.programs import install_main_module, load_in_process
@@ -27,7 +28,6 @@ from ..tracing.compilation import CompilationRecord, GraphCompiler
 from ..tracing.drive import NoBackend
 from ..tracing.recording import Stack
 from . import absent_gpu
-from .detection import arguments_in
 from .further_calls import RegionArguments, make_further_calls
 from .observing import ObservedModules, ProgramValues, when_returned
 from .regions import LiveRegion, Regions

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol import ProbeInfo
+from ..protocol.comments import arguments_in
 from . import rng, searched, tensors
 from .enclosing import Enough, NotCalled
 from .examples import Example
@@ -115,12 +116,13 @@ def _execute_file(path: Path, namespace: Namespace) -> None:
         NotCalled: The file cannot be read or parsed, or it exits.
     """
     try:
-        code = compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+        text = path.read_text(encoding="utf-8")
+        code = compile(text, str(path), "exec", dont_inherit=True)
     except (OSError, ValueError, SyntaxError):
         raise NotCalled(f"{path.name} cannot be executed.") from None
     known = sys.argv, sys.path[:], sys.modules["__main__"]
     with restore_state(namespace), program_sandbox(path.name):
-        sys.argv = [str(path)]
+        sys.argv = [str(path), *(arguments_in(text) or ())]
         sys.path.insert(0, str(path.parent))
         module = install_main_module(str(path))
         _add_import_names(namespace)

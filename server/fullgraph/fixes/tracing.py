@@ -207,9 +207,8 @@ def judge_rewrite(before: Traced, after: Traced, finding: Finding) -> Judgment:
         if region:
             return Judgment(
                 False,
-                problem=f"Only a running program calls {region}, and fixes are verified without "
-                "running programs: move the code into a function with a probe comment, such as "
-                "`# fullgraph: x=f32[8, 16]`.",
+                problem=f"Only a running program calls {region}, so the effect on it is unknown: "
+                "write a probe comment with inputs above it, such as `# fullgraph: x=f32[8, 16]`.",
             )
         failed = next((report for report in after.reports if report.status != "traced"), None)
         words = after.problem or (failed.error if failed is not None else "")

@@ -100,8 +100,8 @@ minutes.
 _NO_REWRITE = "No rewrite applies to this code."
 _NOT_REPEATED = "A second trace of the file did not show this finding."
 _NEEDS_PROGRAM = (
-    "Only a running program calls this code, and fixes are verified without running programs: "
-    "move the code into a function with a probe comment, such as `# fullgraph: x=f32[8, 16]`."
+    "No inputs are known for this code, so no fix can be verified: write a probe comment with "
+    "inputs above the function, such as `# fullgraph: x=f32[8, 16]`."
 )
 
 _T = TypeVar("_T")

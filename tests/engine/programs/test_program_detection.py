@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph_engine.programs.detection import arguments_in, does_something, is_program
+from fullgraph_engine.programs.detection import does_something, is_program
+from fullgraph_engine.protocol.comments import arguments_in
 
 DEFINITIONS = "import torch\ndef step(x): return x\nclass Net: pass\nnet, nets = Net(), [Net()]\n"
 
