@@ -406,6 +406,27 @@ def test_a_signal_waits_until_the_report_is_written(
     assert process.returncode == status
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_imports_of_the_command_leads_to_a_report(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    status: int,
+) -> None:
+    load = commands.load_command
+
+    def load_interrupted(name: str) -> commands.CommandModule:
+        signal.raise_signal(number)
+        return load(name)
+
+    monkeypatch.setattr(commands, "load_command", load_interrupted)
+    assert cli.main(["check", "--format", "json", str(tmp_path)]) == status
+    report = json.loads(capsys.readouterr().out)
+    problem = f"Interrupted by {number.name} before the first file was analyzed."
+    assert report["errors"] == [problem]
+
+
 def test_the_next_check_continues_after_an_interrupted_one(command_line: CommandLine) -> None:
     interrupt(command_line, signal.SIGTERM)
     assert traced_files(command_line) == ["a.py", "b.py"]

@@ -98,7 +98,7 @@ class CheckJob:
         if self.scheduler and (problem := dask_problem()):
             write(sys.stderr, f"error: {problem}\n")
             return UNABLE
-        with interruption.delay_signals(), contextlib.ExitStack() as cleanup:
+        with contextlib.ExitStack() as cleanup:
             try:
                 known = self._read_baseline(project, resolved.settings)
                 out = cleanup.enter_context(open_output(self.output, self.form))

@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 from fullgraph import __version__
 from fullgraph.cli.exit_status import BROKEN_PIPE, UNABLE, Interrupted
+from fullgraph.cli.interruption import delay_signals
 from fullgraph.cli.options import Parser, UsageError
 
 COMMANDS = (
@@ -61,6 +62,14 @@ def run_command(words: Sequence[str]) -> int:
     if not words or words[0] not in COMMANDS:
         return _run_without_command(words)
     name, *arguments = words
+    if name == "check":
+        # A signal during the imports still leads to a report.
+        with delay_signals():
+            return _run_named_command(name, arguments)
+    return _run_named_command(name, arguments)
+
+
+def _run_named_command(name: str, arguments: Sequence[str]) -> int:
     if name == "check" and "--" in arguments:
         arguments = convert_program_arguments(arguments)
     module = load_command(name)

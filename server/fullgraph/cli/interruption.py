@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 from collections.abc import Coroutine, Iterator
@@ -49,10 +48,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         Interrupted: A signal cancelled the coroutine.
     """
+    import asyncio  # takes long to import, and signals are delayed before
+
     return asyncio.run(_run_with_signals(work))
 
 
 async def _run_with_signals(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     received: list[int] = []
