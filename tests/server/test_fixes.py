@@ -54,6 +54,7 @@ from fullgraph_engine.protocol.behavior import (
     CaseOutcome,
     ComparedCase,
     Fill,
+    ProgramObserved,
 )
 from fullgraph_engine.protocol.breaks import CauseKind
 from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, BreakOutcome
@@ -591,6 +592,53 @@ def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
     assert [one.why for one in search.refused] == ["The finding is still there."]
     runs = [(one.text == text, one.program.further_calls) for one in engine.analyzed]
     assert runs == [(True, 100), (False, 3)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        pytest.param(
+            ProgramObserved(0, graphs=0, how="raised", error="RuntimeError: no kernel"),
+            "The changed program raises RuntimeError: no kernel.",
+            id="raises before it compiles",
+        ),
+        pytest.param(
+            ProgramObserved(0, graphs=0, how="time"),
+            "The changed program was stopped at a limit of time or memory.",
+            id="time limit",
+        ),
+        pytest.param(
+            None,
+            "The changed program was stopped at a limit of time or memory.",
+            id="killed",
+        ),
+        pytest.param(
+            ProgramObserved(0, graphs=0), "The changed program compiles nothing.", id="no graph"
+        ),
+    ],
+)
+def test_why_a_changed_program_cannot_be_judged(
+    monkeypatch: pytest.MonkeyPatch, changed: ProgramObserved | None, why: str
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
+    made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
+    text = "a = 1\nbreak_ = 2\n"
+    found = dataclasses.replace(
+        break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
+    )
+
+    class Running(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            observed = ProgramObserved(0, graphs=1) if request.text == text else changed
+            events = [FindingFound(0, found)] if request.text == text else []
+            done = Analyzed(0, request.generation, 0.1)
+            return Asked([*events, *([observed] if observed is not None else []), done])
+
+    request = dataclasses.replace(
+        request_of(text), program=ProgramRequest(seconds=5.0), parts=("first",)
+    )
+    search = asyncio.run(Verifier(Running(compares_as("same")), request).fixes(found, [""]))
+    assert [one.why for one in search.refused] == [why]
 
 
 def test_a_rewrite_that_is_the_same_for_two_breaks_is_verified_once(

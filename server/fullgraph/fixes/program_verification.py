@@ -29,6 +29,7 @@ from fullgraph.fixes.outcomes import (
 from fullgraph.fixes.program_values import compare_values
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
+    BUSY_STRETCH,
     Judgment,
     Traced,
     Tracer,
@@ -110,6 +111,12 @@ class _Run:
     def error(self) -> str:
         """Type and message of the exception that ended the program, or ""."""
         return self.observed.error if self.observed is not None else ""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the program was stopped at a limit, so that what it would have done is
+        unknown."""
+        return self.observed is None or self.observed.how in ("time", "killed")
 
 
 class ProgramVerifier:
@@ -260,6 +267,7 @@ class ProgramVerifier:
             without=(),
             documents=(),
             program=program,
+            limits=replace(self._request.limits, stretch=BUSY_STRETCH),
             tentative=text != self._request.text,
         )
         results, observed = Results(), None
@@ -371,10 +379,12 @@ def _judge_run(
     )
     if failed is not None and failed.name not in failures:
         problem = f"The changed program fails: {failed.error or failed.status}."
-    if not problem and before.graphs and not after.graphs:
-        problem = "The changed program compiles nothing."
     if not problem and after.error and not before.error:
         problem = f"The changed program raises {after.error}."
+    if not problem and after.is_cut_off and not before.is_cut_off:
+        problem = "The changed program was stopped at a limit of time or memory."
+    if not problem and before.graphs and not after.graphs:
+        problem = "The changed program compiles nothing."
     if problem:
         return Judgment(False, problem=problem)
     if finding.code.startswith(("recompile", "backend")):

@@ -24,6 +24,9 @@ from fullgraph_engine.protocol import (
 )
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
+BUSY_STRETCH = 8.0
+"""Maximum factor by which time limits grow while other programs keep the machine busy."""
+
 
 class Asked(Protocol):
     """A running request to the engine; iterate over its events up to the last one."""

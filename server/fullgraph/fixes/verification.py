@@ -30,6 +30,7 @@ from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
 from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
+    BUSY_STRETCH,
     Judgment,
     Traced,
     Tracer,
@@ -69,8 +70,6 @@ A rewrite that behaves differently usually differs for most inputs, so a short c
 """
 CALLER_SECONDS = 0.4
 """Maximum seconds to compare a function that calls the function with the finding."""
-BUSY_STRETCH = 8.0
-"""Maximum factor by which these time limits grow while other programs keep the machine busy."""
 _MOST_TARGETS = 3
 """Maximum number of functions for which a fix is verified, if several traced functions have the
 finding.
