@@ -85,6 +85,19 @@ def test_a_call_becomes_an_operator(
         assert candidate.phases == ("export",)
 
 
+def test_an_operator_of_a_call_takes_numbers_as_numbers() -> None:
+    plain, detached, array, _ = operators(
+        "def f(x, sigma: float):\n    n = x.shape[0]\n    return «native.f(x, n, s=sigma)»\n"
+    )
+    parameters = "def _f(x: torch.Tensor, n: int, sigma: float) -> torch.Tensor"
+    assert f"{parameters}:\n    return native.f(x, n, s=sigma)\n" in plain.text
+    assert plain.text.endswith("return _f(x, n, sigma)\n")
+    assert detached.text.endswith("return _f(x.detach(), n, sigma)\n")
+    assert "native.f(x.numpy(), n, s=sigma)" in array.text
+    assert array.text.endswith("return _f(torch.as_tensor(x), n, sigma).numpy()\n")
+    assert not operators("def f(n: int):\n    return «native.f(n)»\n")
+
+
 def test_a_call_with_arrays_becomes_an_operator_of_tensors() -> None:
     _, _, one, two = operators("def f(c):\n    return «native.f(c[0], n=2, mask=c[1])»\n")
     call = "_f(torch.as_tensor(c[0]), torch.as_tensor(c[1]))"

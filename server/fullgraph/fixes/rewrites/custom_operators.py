@@ -32,6 +32,7 @@ from fullgraph.fixes.rewrites.names import (
     walk,
 )
 from fullgraph.fixes.rewrites.operands import (
+    PLAIN,
     asked_for,
     kind_of,
     of_locals,
@@ -95,12 +96,18 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     # operators.
     if package in ("", "torch", *sys.stdlib_module_names):
         return
-    parameters, _, inside = _arguments(call)
-    if not parameters:
+    known = _locals_at(syntax, call)
+
+    def plain_kind(node: cst.BaseExpression) -> str:
+        kind = kind_of(syntax, node, known)
+        return kind if kind in PLAIN else ""
+
+    wrapped = _arguments(call, plain_kind)
+    if all(kind for _, kind in wrapped.parameters):
         return
     name = free_name(site, call, "_")
     tensor = syntax.spelled("torch.Tensor")
-    typed = [(one, tensor) for one in parameters]
+    typed = [(one, kind or tensor) for one, kind in wrapped.parameters]
     several = _taken_apart(syntax, call)
     # The function most likely breaks the graph at its other calls, too.
     calls = [call] + [
@@ -110,9 +117,9 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
         and one is not call
         and dotted_name(one.func) == function
         and _constant_arguments(one) == _constant_arguments(call)
-        and _arguments(one)[0]
+        and _kinds(_arguments(one, plain_kind)) == _kinds(wrapped)
     ]
-    value = f"{function}({', '.join(inside)})"
+    value = f"{function}({', '.join(wrapped.inside)})"
     plain = _operator_definition(syntax, name, typed, several, value)
 
     def detach_value(code: str) -> str:
@@ -124,7 +131,7 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     ways: list[tuple[str, Callable[[str], str], int | None]]
     ways = [(plain, str, None), (plain, detach_value, None)]
     # The function may also have NumPy arrays as arguments and results.
-    value = f"{function}({', '.join(_arguments(call, '.numpy()')[2])})"
+    value = f"{function}({', '.join(_arguments(call, plain_kind, '.numpy()').inside)})"
     for count in (several,) if several else (0, 2):
         result = _as_tensors(syntax, value, count)
         ways.append(
@@ -133,7 +140,12 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
     for definition, give, returned in ways:
         changes: list[tuple[cst.BaseExpression, str]] = []
         for one in calls:
-            code = f"{name}({', '.join(map(give, _arguments(one)[1]))})"
+            given = _arguments(one, plain_kind)
+            codes = [
+                code if kind else give(code)
+                for (_, kind), code in zip(given.parameters, given.outside, strict=True)
+            ]
+            code = f"{name}({', '.join(codes)})"
             changes.append((one, code if returned is None else _as_arrays(code, returned)))
         text = in_function(syntax, changes, definition)
         if text is not None:
@@ -144,6 +156,12 @@ def wrap_calls(site: Site) -> Iterator[Candidate]:
                 gives_up="The operator has no gradient.",
                 phases=("export",),
             )
+
+
+def _locals_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
+    """Return the types of the local variables, except tensors, that the code at a node can read."""
+    function, span = syntax.function, syntax.text.span(node)
+    return of_locals(syntax, function, span[0]) if function is not None and span is not None else {}
 
 
 def _as_tensor(syntax: Syntax, code: str) -> str:
@@ -642,19 +660,37 @@ def _is_passed(node: cst.CSTNode) -> bool:
     return not isinstance(node, (cst.Return, cst.Raise))
 
 
-def _arguments(call: cst.Call, suffix: str = "") -> tuple[list[str], list[str], list[str]]:
-    """Return (parameters, arguments, inner arguments) for a custom operator that wraps a call.
+@dataclass(frozen=True)
+class _WrappedArguments:
+    """The arguments of a call that a custom operator wraps."""
 
-    They are the names of the operator's parameters, the arguments passed to the operator, and the
-    arguments that the operator passes to the function. Literals are only inner arguments. All three
-    are empty for a call with starred arguments. ``suffix`` is added to the inner arguments.
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Name of each parameter of the operator, and its type; the type is empty for a tensor."""
+    outside: tuple[str, ...] = ()
+    """Code of the arguments in calls of the operator."""
+    inside: tuple[str, ...] = ()
+    """Code of the arguments that the operator passes to the function, literals included."""
+
+
+def _kinds(wrapped: _WrappedArguments) -> list[str]:
+    return [kind for _, kind in wrapped.parameters]
+
+
+def _arguments(
+    call: cst.Call, plain_kind: Callable[[cst.BaseExpression], str], suffix: str = ""
+) -> _WrappedArguments:
+    """Return the arguments for a custom operator that wraps a call; none for a call with starred
+    arguments.
+
+    ``plain_kind`` returns the type of an expression for a number or a string, else "". ``suffix``
+    is added to tensors inside of the operator.
     """
-    parameters: list[str] = []
-    arguments: list[str] = []
+    parameters: dict[str, str] = {}
+    outside: list[str] = []
     inside: list[str] = []
     for number, arg in enumerate(call.args):
         if arg.star:
-            return [], [], []
+            return _WrappedArguments()
         keyword = f"{arg.keyword.value}=" if arg.keyword is not None else ""
         code = code_of(arg.value)
         if isinstance(arg.value, _LITERALS) or code in _CONSTANTS:
@@ -662,10 +698,10 @@ def _arguments(call: cst.Call, suffix: str = "") -> tuple[list[str], list[str], 
             continue
         last = dotted_name(arg.value).rpartition(".")[2]
         name = last if last and last not in parameters else f"input{number}"
-        parameters.append(name)
-        arguments.append(code)
-        inside.append(keyword + name + suffix)
-    return parameters, arguments, inside
+        parameters[name] = plain_kind(arg.value)
+        outside.append(code)
+        inside.append(keyword + name + ("" if parameters[name] else suffix))
+    return _WrappedArguments(tuple(parameters.items()), tuple(outside), tuple(inside))
 
 
 def _constant_arguments(call: cst.Call) -> list[tuple[str, str]]:

@@ -125,7 +125,8 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
     parameter = function.params.params[number].name.value
     kinds: set[str] = set()
     for call in syntax.text.once(_calls_of_function):
-        if dotted_name(call.func).rpartition(".")[2] != name:
+        receiver, _, called = dotted_name(call.func).rpartition(".")
+        if called != name or receiver.partition(".")[0] in syntax.imported:
             continue
         named = [one.value for one in call.args if _keyword_value(one) == parameter]
         plain = [one.value for one in call.args if one.keyword is None]
