@@ -1,13 +1,15 @@
 """Run a program under plain torch and write what Dynamo reports in its structured trace as JSON.
 
 ``python plain_program.py OUT PROGRAM``. Graphs are captured and run eagerly, whatever backend the
-program asks for, so that the figures compare with those of ``fullgraph check``.
+program asks for, and random number generators are seeded as ``fullgraph check`` seeds them, so that
+the figures compare.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import random
 import re
 import runpy
 import sys
@@ -64,6 +66,8 @@ def main(out: str, program: str) -> None:
 
     torch.compile = eager  # type: ignore[assignment]
     sys.argv, sys.path[0] = [program], str(path.parent)
+    torch.manual_seed(0)
+    random.seed(0)
     began, raised = time.monotonic(), ""
     try:
         runpy.run_path(str(path), run_name="__main__")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -37,9 +38,9 @@ def programs(folder: Path) -> Iterator[tuple[Path, list[Path]]]:
                 yield mains[0], [mains[0], *(file for file in files if file != mains[0])]
 
 
-def run_timed(command: list[str], folder: Path, **env: str) -> float:
-    """Wall time of a command in seconds, ended after five minutes."""
-    began = time.monotonic()
+def run_timed(command: list[str], folder: Path, **env: str) -> tuple[float, float]:
+    """Wall and processor seconds of a command, ended after five minutes, and of its processes."""
+    began, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         ["timeout", "300", *command],
         cwd=folder,
@@ -49,7 +50,9 @@ def run_timed(command: list[str], folder: Path, **env: str) -> float:
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    return time.monotonic() - began
+    wall = time.monotonic() - began
+    total = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, total.ru_utime + total.ru_stime - used.ru_utime - used.ru_stime
 
 
 def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] | None:
@@ -59,9 +62,10 @@ def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] |
         file.unlink(missing_ok=True)
     script = str(HERE / "plain_program.py")
     plain = [sys.executable, script, str(plain_file), program.name]
-    plain_seconds = run_timed(plain, program.parent)
+    plain_wall, plain_processor = run_timed(plain, program.parent)
     names = [str(file) for file in files]
-    check_seconds = run_timed([*FULLGRAPH, "-o", str(check_file), *names], program.parent)
+    checked = [*FULLGRAPH, "-o", str(check_file), *names]
+    check_wall, check_processor = run_timed(checked, program.parent)
     if not plain_file.exists() or not check_file.exists():
         return None
     truth, check = json.loads(plain_file.read_text()), json.loads(check_file.read_text())
@@ -96,14 +100,16 @@ def compare(program: Path, files: list[Path], scratch: Path) -> dict[str, Any] |
         "recompiling": len(functions),
         "recompiling found": len(functions & recompiled),
         "clean, falsely": int(eventful and not codes - {"probe"}),
-        "plain": plain_seconds,
-        "check": check_seconds,
+        "plain": plain_wall,
+        "check": check_wall,
+        "plain, processor": plain_processor,
+        "check, processor": check_processor,
     }
 
 
 def main(folders: list[str]) -> None:
     total: Counter[str] = Counter()
-    ratios: list[float] = []
+    ratios: dict[str, list[float]] = {"": [], ", processor": []}
     with tempfile.TemporaryDirectory() as scratch:
         for folder in folders:
             for program, files in programs(Path(folder).resolve()):
@@ -112,22 +118,24 @@ def main(folders: list[str]) -> None:
                     print(f"{program.parent.name}/{program.name}: left out", flush=True)
                     continue
                 total.update(row)
-                ratios.append(row["check"] / row["plain"])
+                for clock, values in ratios.items():
+                    values.append(row["check" + clock] / row["plain" + clock])
                 words = ", ".join(
                     f"{name} {value:.1f}" if isinstance(value, float) else f"{name} {value}"
                     for name, value in row.items()
                 )
                 print(f"{program.parent.name}/{program.name}: {words}", flush=True)
-    if not ratios:
+    if not ratios[""]:
         raise SystemExit("There is no program in these folders.")
     print(
-        f"\n{len(ratios)} programs\n"
+        f"\n{len(ratios[''])} programs\n"
         f"breaks found {total['breaks found']} of {total['breaks']}, "
         f"right {total['breaks right']} of {total['breaks reported']}\n"
         f"recompiling functions found {total['recompiling found']} of {total['recompiling']}\n"
         f"falsely clean {total['clean, falsely']}\n"
         f"check {total['check']:.0f} s, plain runs {total['plain']:.0f} s, "
-        f"median ratio {statistics.median(ratios):.2f}"
+        f"median ratio {statistics.median(ratios['']):.2f}, "
+        f"of processor time {statistics.median(ratios[', processor']):.2f}"
     )
 
 

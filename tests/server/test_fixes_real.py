@@ -456,6 +456,34 @@ async def test_what_is_kept_of_sizes_only(engine: Engine, made: str, rewrites: l
     assert [fix.candidate.rewrite for fix in found["Net"].fixes] == rewrites
 
 
+COUNTED = """\
+import torch
+
+
+# fullgraph: init() forward(f32[2, 3, 8])
+class Cache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keys = None
+        self.seen = 0
+
+    def forward(self, key):
+        self.keys = key if self.keys is None else torch.cat([self.keys, key], dim=1)
+        self.seen += key.shape[1]
+        return self.keys.sum(1) / self.seen
+"""
+
+
+async def test_a_counter_that_gradients_need_is_not_changed_in_place(engine: Engine) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", COUNTED, parts=("first",))
+    verifier = Verifier(engine, request)
+    findings = (await trace_file(engine, request)).findings
+    (finding,) = (one for one in findings if "self.seen" in one.message)
+    search = await verifier.fixes(finding, [finding.target])
+    assert ["self.seen = self.seen + key" in one.candidate.text for one in search.fixes] == [True]
+    assert "differ from eager mode" in search.refused[0].why
+
+
 PACKED = """\
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence

@@ -153,8 +153,7 @@ class Program(Attribution):
         module = install_main_module(self.path)
         written = arguments_in(self.text)
         sys.argv = [self.path, *(self.request.arguments if written is None else written)]
-        if self.values is not None:
-            rng.seed_generators()
+        rng.seed_generators()
         self._began = _clock()
         with self.recorder.listen(), load_in_process(), contextlib.ExitStack() as stack:
             if self.lacks == "gpu":

@@ -1,9 +1,8 @@
-"""A module that its own program compiles for static sizes only.
+"""A module that its own program compiles for static sizes only, although the sizes vary.
 
 main: main
 most: 1
 line: self.fc(x)
-meant: `dynamic=False` asks for it
 """
 
 import io

@@ -11,6 +11,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import eager_only
+from fullgraph.fixes.rewrites.conditions import operand
 from fullgraph.fixes.rewrites.names import find_all
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
@@ -122,9 +123,11 @@ def _first_time(
 
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
-    """Yield a rewrite that keeps a count in a tensor: ``self.step = 0`` becomes a buffer.
+    """Yield rewrites that keep a count in a tensor: ``self.step = 0`` becomes a buffer.
 
-    ``name`` is the name of the attribute.
+    ``name`` is the name of the attribute. The second rewrite also replaces ``self.step += 1`` by
+    ``self.step = self.step + 1``. Compiled code may compute the gradients from the buffer after
+    the call, so they are wrong if the call changes it in place.
     """
     initial = m.Assign(
         targets=[m.AssignTarget(m.Attribute(value=m.Name("self"), attr=m.Name(name)))],
@@ -138,11 +141,28 @@ def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
             made = f"torch.tensor({number}{kind})"
             call = f'self.register_buffer("{name}", {made}, persistent=False)'
             changes.append((assign, cst.Expr(cst.parse_expression(call))))
-    if len(changes) == 1:
+    if len(changes) != 1:
+        return
+    for how, new in (("", []), (", and assign its new values", _assignment_changes(site, name))):
         yield Candidate(
             "counter-in-a-tensor",
-            f"Turn `self.{name}` into a buffer",
-            site.replaced(changes, imports=["torch"]),
+            f"Turn `self.{name}` into a buffer{how}",
+            site.replaced([*changes, *new], imports=["torch"]),
             gives_up=f"`self.{name}` becomes a tensor, which moves with the module.",
             loses=("state",),
         )
+
+
+def _assignment_changes(site: Site, name: str) -> list[tuple[cst.CSTNode, Change]]:
+    """Return the changes of ``self.step += 1`` to ``self.step = self.step + 1`` in the class.
+
+    ``name`` is the name of the attribute.
+    """
+    of_class = site.enclosing((cst.ClassDef,))
+    attribute = m.AugAssign(m.Attribute(m.Name("self"), m.Name(name)))
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for one in find_all(of_class, cst.AugAssign, attribute) if of_class is not None else ():
+        place, sign = site.code(one.target), site.code(one.operator).strip().rstrip("=")
+        value = cst.parse_expression(f"{place} {sign} {operand(site.code(one.value))}")
+        changes.append((one, cst.Assign([cst.AssignTarget(one.target)], value)))
+    return changes
