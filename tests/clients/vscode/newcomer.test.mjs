@@ -67,7 +67,7 @@ before(async () => {
   host = await Host.start(VERSION, {
     python: "",
     env: { VIRTUAL_ENV: "", CONDA_PREFIX: "" },
-    files: { "models.py": MODELS, "plain.py": "words = 1\n" },
+    files: { "models.py": MODELS, "plain.py": "words = 1\n", "laborious.py": files.LABORIOUS },
   });
   await environment(path.join(host.workspace, ".venv"));
   await environment(path.join(host.workspace, "bare"), { torch: false });
@@ -189,6 +189,21 @@ test("what was not traced is said, and lines that no trace reached are marked", 
   await user.screenshot("untraced-menu");
   await row.click();
   await until("the cursor at the class", async () => (await user.line()) === 22);
+});
+
+test("the list of fixes says that they are being looked for", LONG, async () => {
+  await user.file("laborious.py");
+  await user.squiggles().first().waitFor({ state: "attached", timeout: 120_000 });
+  await user.cursor(files.LABORIOUS_BREAK.line, files.LABORIOUS_BREAK.column);
+  const rows = user.page.locator(".action-widget .monaco-list-row");
+  await until("words of the search", async () => {
+    await user.keys("Escape", "Control+.");
+    await rows.filter({ hasText: "Looking for fixes" }).first().waitFor({ timeout: 2000 });
+    return true;
+  });
+  await user.screenshot("looking");
+  await user.keys("Escape");
+  await user.command("View: Close Editor");
 });
 
 test("lens, squiggles, badge and status bar count alike", LONG, async () => {
