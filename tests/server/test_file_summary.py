@@ -141,6 +141,15 @@ from transformers import GPT2Model
 
 
 class Base(nn.Module):
+    def __init__(self):
+        self.apply(self.init_weights)
+
+    def init_weights(self, module):
+        self.scale(module)
+
+    def scale(self, module):
+        pass
+
     def forward(self, x):
         return self.step(x)
 

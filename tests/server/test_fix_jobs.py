@@ -123,9 +123,9 @@ class Bar:
         pass
 
 
-def item_at(line: int) -> FileFinding:
+def item_at(line: int, code: str = "graph-break/GB0170") -> FileFinding:
     place = Range(Position(line, 4), Position(line, 7))
-    finding = Finding("graph-break/GB0170", f"Break {line}", place, "f")
+    finding = Finding(code, f"Break {line}", place, "f")
     return FileFinding(finding, Severity.WARNING, ("f",), "", (finding,), id=f"id{line}")
 
 
@@ -193,6 +193,17 @@ async def test_the_finding_at_the_cursor_comes_first(monkeypatch: pytest.MonkeyP
     assert [words.partition(" (")[0] for words, _ in bar.shown] == ["line 3", "line 1", "line 2"]
     shown = [percentage for _, percentage in bar.shown]
     assert shown == sorted(shown)
+
+
+async def test_breaks_come_before_recompiles_except_at_the_cursor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items = [item_at(0, "recompile/size"), item_at(1), item_at(2, "recompile/value")]
+    for preferred, order in (("", "213"), ("id2", "321")):
+        _, _, bar = await search(
+            monkeypatch, items, wall=2.0, cpu=2.0, preferred=frozenset({preferred})
+        )
+        assert [words.split()[1] for words, _ in bar.shown] == list(order)
 
 
 async def test_while_a_function_is_measured_only_its_findings_are_searched(

@@ -1371,6 +1371,10 @@ def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
         "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
         "  with the fix    not measured: Inductor needs a C++ compiler."
     )
+    # Each call of a program recompiles; the inputs are those of the program.
+    slow = measured_text([Timed("f", "", dataclasses.replace(plain, compiled=0.5))]).splitlines()
+    assert slow[0].startswith("f, forward, ")
+    assert "500 ms  250 times as slow as eager, " in slow[2]
 
 
 def test_the_gain_of_fixes_is_said_in_one_line() -> None:

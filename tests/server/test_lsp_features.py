@@ -8,11 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
+
+from fullgraph.lsp.publication import Publication
+
+from .loop_clock import passed
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 BREAK = ("A break", "call()")
@@ -667,3 +672,34 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_lenses_are_refreshed_seldom_while_findings_stream() -> None:
+    requests: list[str] = []
+
+    def request(method: str, _params: object) -> None:
+        requests.append(method)
+
+    client: Any = SimpleNamespace(
+        code_lens_refresh=True, pull_diagnostics=True, changed=False, inlay_hint_refresh=False
+    )
+    session: Any = SimpleNamespace(client=client)
+    connection: Any = SimpleNamespace(request_in_background=request)
+    unit: Any = SimpleNamespace(document=SimpleNamespace(uri="file:///model.py"))
+    publication = Publication(connection, session)
+
+    def refreshes() -> int:
+        return requests.count(types.WORKSPACE_CODE_LENS_REFRESH)
+
+    # VS Code pulls no lenses before refreshes pause.
+    for _ in range(8):
+        publication.publish_changes(unit, final=False)
+        await passed(0.3)
+    assert refreshes() == 1 and requests.count(types.WORKSPACE_DIAGNOSTIC_REFRESH) == 8
+    await passed(1.0)
+    assert refreshes() == 2
+    publication.publish_changes(unit, final=False)
+    publication.publish_changes(unit, final=True)
+    assert refreshes() == 3
+    await passed(10.0)
+    assert refreshes() == 3

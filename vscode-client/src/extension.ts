@@ -8,7 +8,7 @@ import { Texts } from "./findings";
 import { Gutter, MissedLines } from "./gutter";
 import { Interpreters } from "./interpreter";
 import { Server } from "./server";
-import { StatusBar } from "./menu";
+import { StatusBar, untrustedEntry } from "./menu";
 import { LanguageStatus } from "./status";
 import { Summaries } from "./summaries";
 import { TraceView } from "./trace/view";
@@ -17,6 +17,19 @@ import { Traces } from "./trace/traces";
 let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  if (vscode.workspace.isTrusted) {
+    await start(context);
+    return;
+  }
+  const entry = untrustedEntry();
+  const granted = vscode.workspace.onDidGrantWorkspaceTrust(() => {
+    entry.dispose();
+    void start(context);
+  });
+  context.subscriptions.push(entry, granted);
+}
+
+async function start(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel("fullgraph", { log: true });
   const version = String((context.extension.packageJSON as { version?: unknown }).version);
   const status = new LanguageStatus(version);

@@ -13,19 +13,36 @@ interface Command {
   readonly icon?: string;
 }
 
-export class StatusBar implements vscode.Disposable {
-  readonly #item = vscode.window.createStatusBarItem(
+function createEntry(): vscode.StatusBarItem {
+  const item = vscode.window.createStatusBarItem(
     "fullgraph.menu",
     vscode.StatusBarAlignment.Right,
     99,
   );
+  item.name = "fullgraph";
+  return item;
+}
+
+/** All that there is of the extension in a workspace that is not trusted: its code is not executed. */
+export function untrustedEntry(): vscode.Disposable {
+  const item = createEntry();
+  item.text = "$(circle-slash) fullgraph not trusted";
+  item.tooltip =
+    "fullgraph traces no code in restricted mode, because it executes it.\n" +
+    "Click to trust this workspace.";
+  item.command = "workbench.trust.manage";
+  item.show();
+  return item;
+}
+
+export class StatusBar implements vscode.Disposable {
+  readonly #item = createEntry();
   readonly #disposables: vscode.Disposable[];
 
   constructor(
     private readonly status: LanguageStatus,
     private readonly summaries: Summaries,
   ) {
-    this.#item.name = "fullgraph";
     this.#item.command = "fullgraph.showMenu";
     this.#disposables = [
       this.#item,

@@ -323,6 +323,8 @@ const BUTTONS: Record<Remedy | "Show Logs", string> = {
 /** Tells the server what this client can do that LSP has no word for. */
 class ExperimentalCapabilities implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
+    // The list of Ctrl+. leaves out disabled actions, and with them why there is no fix (yet).
+    delete capabilities.textDocument?.codeAction?.disabledSupport;
     // Of several servers VS Code takes the tokens of one: ours must not replace those of Python's.
     // A grammar of this extension colors probe comments.
     delete capabilities.textDocument?.semanticTokens;

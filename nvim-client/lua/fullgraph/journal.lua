@@ -10,10 +10,11 @@ local lines = {}
 ---@type table<string, true>
 local told = {}
 
---- Keep a text for `:Fullgraph log`.
+--- Keep a text for `:Fullgraph log`, without the colors that a program writes for a terminal.
 ---@param text string
 function M.note(text)
   local stamp = os.date("%H:%M:%S ")
+  text = text:gsub("\27%[[0-?]*[ -/]*[@-~]", "")
   for line in vim.gsplit(vim.trim(text), "\n", { plain = true }) do
     lines[#lines + 1] = stamp .. line
   end

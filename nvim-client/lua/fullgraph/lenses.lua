@@ -19,6 +19,22 @@ local function offers_first(lenses)
   return vim.list_extend(first, rest)
 end
 
+--- Draw lenses before the diagnostics of their lines, whose text may be longer than the window.
+---@param client vim.lsp.Client
+---@param bufnr integer
+local function draw_first(client, bufnr)
+  local namespace = vim.api.nvim_create_namespace("nvim.lsp.codelens:" .. client.id)
+  local marks = vim.api.nvim_buf_get_extmarks(bufnr, namespace, 0, -1, { details = true })
+  for _, mark in ipairs(marks) do
+    vim.api.nvim_buf_set_extmark(bufnr, namespace, mark[2], mark[3], {
+      id = mark[1],
+      virt_text = mark[4].virt_text,
+      hl_mode = "combine",
+      priority = 100,
+    })
+  end
+end
+
 ---@param client vim.lsp.Client
 ---@param bufnr integer
 function M.refresh(client, bufnr)
@@ -29,6 +45,7 @@ function M.refresh(client, bufnr)
   M.request(client, bufnr, function(err, lenses, ctx)
     if not err and shown then
       vim.lsp.codelens.on_codelens(err, offers_first(lenses or {}), ctx)
+      draw_first(client, bufnr)
     end
   end)
 end

@@ -94,7 +94,8 @@ function M.text(bufnr)
   if not client then
     return ""
   end
-  local state, summary = M.of(client.id).state, require("fullgraph.summary").of(bufnr)
+  local status, summary = known[client.id], require("fullgraph.summary").of(bufnr)
+  local state = status and status.state or "starting"
   local words = { WORDS[state] or state }
   if summary and not summary.tracing then
     vim.list_extend(words, { summary.findings, summary.fixes, summary.title })

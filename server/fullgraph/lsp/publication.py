@@ -22,6 +22,11 @@ REFRESH_PAUSE = 0.2
 """Minimum seconds between two requests that ask the client to pull; each makes the client pull
 every open file."""
 
+LENS_PAUSE = 3.0
+"""Minimum seconds between two requests to refresh lenses while a trace reports findings. VS Code
+waits for a pause between these requests, of a quarter of a second or more, before it pulls lenses.
+"""
+
 _PAUSE_FACTOR = 4
 """Ratio of the pause after a publication to the seconds that building its diagnostics took."""
 
@@ -36,6 +41,8 @@ class Publication:
         self._build_seconds = 0.0
         self._due: dict[str, AnalysisUnit] = {}
         self._pause_timer: asyncio.TimerHandle | None = None
+        self._lens_timer: asyncio.TimerHandle | None = None
+        self._are_lenses_due = False
         self._published: dict[str, tuple[int, str]] = {}
         self.diagnostics = DiagnosticBuilder(session)
 
@@ -101,7 +108,23 @@ class Publication:
             for unit in due.values():
                 self._push_file(unit)
         if self._client.code_lens_refresh:
-            self._connection.request_in_background(types.WORKSPACE_CODE_LENS_REFRESH, None)
+            self._refresh_lenses(final=final)
+
+    def _refresh_lenses(self, *, final: bool) -> None:
+        """Request a refresh of lenses: now if the trace has ended, else after the current pause."""
+        if self._lens_timer is not None and not final:
+            self._are_lenses_due = True
+            return
+        if self._lens_timer is not None:
+            self._lens_timer.cancel()
+        self._are_lenses_due = False
+        self._lens_timer = asyncio.get_running_loop().call_later(LENS_PAUSE, self._end_lens_pause)
+        self._connection.request_in_background(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
+    def _end_lens_pause(self) -> None:
+        self._lens_timer = None
+        if self._are_lenses_due:
+            self._refresh_lenses(final=False)
 
     def _end_pause(self) -> None:
         self._pause_timer = None

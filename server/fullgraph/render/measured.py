@@ -81,8 +81,16 @@ def _as_compiled(plain: Measurement) -> str:
     else:
         words = "already one graph"
     if plain.eager and plain.compiled:
-        words += f"; compiled is {plain.eager / plain.compiled:.2f} times as fast as eager"
+        words += f"; compiled is {_against_eager(plain.eager, plain.compiled)}"
     return words
+
+
+def _against_eager(eager: float, compiled: float) -> str:
+    """Compare the times of an eager and a compiled call, in seconds, as words."""
+    ratio = eager / compiled
+    if ratio < 0.1:
+        return f"{1 / ratio:.0f} times as slow as eager"
+    return f"{ratio:.2f} times as fast as eager"
 
 
 def _why_not_faster(measurement: Measurement) -> str:
@@ -141,9 +149,11 @@ def _target_lines(target: Timed, paint: Paint) -> list[str]:
 
 
 def _call_words(target: Timed) -> str:
-    """Return the name and the inputs of a function: ``Net (init(dim=16) f32[4, 16])``."""
-    init = f"init({target.init}) " if target.init else ""
-    return f"{target.target} ({init}{target.inputs})"
+    """Return the name and the inputs of a function: ``Net (init(dim=16) f32[4, 16])``. The inputs
+    are absent if a program calls the function."""
+    init = f"init({target.init})" if target.init else ""
+    inputs = " ".join(filter(None, (init, target.inputs)))
+    return f"{target.target} ({inputs})" if inputs else target.target
 
 
 def _device_words(measurement: Measurement) -> str:
@@ -157,7 +167,7 @@ def _compiled_line(name: str, measurement: Measurement, plain: Measurement) -> s
         return f"  {name:<16}not measured: {measurement.reason}"
     times = ""
     if plain.eager:
-        times = f"  {plain.eager / measurement.compiled:.2f} times as fast as eager"
+        times = f"  {_against_eager(plain.eager, measurement.compiled)}"
     graphs, compiling = amount(measurement.graphs, "graph"), duration(measurement.compiling or 0.0)
     time = f"{duration(measurement.compiled):>10}"
     return f"  {name:<16}{time}{times}, {graphs}, compiled in {compiling}"

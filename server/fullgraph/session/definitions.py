@@ -47,8 +47,9 @@ class Definition:
 def list_definitions(text: str) -> tuple[Definition, ...]:
     """Return the functions and methods of a text, and its classes that inherit ``forward``.
 
-    Definitions with the comment ``# fullgraph: off``, ``forward`` itself and special methods except
-    ``__call__`` are left out. The result is empty if the text has a syntax error or is too long.
+    Definitions with the comment ``# fullgraph: off``, ``forward`` itself, special methods except
+    ``__call__``, and methods that ``__init__`` calls are left out. The result is empty if the text
+    has a syntax error or is too long.
     """
     if len(text) > LONGEST:
         return ()
@@ -85,8 +86,11 @@ class _Lister:
                 continue
             if self._inherits_forward(node):
                 yield self._definition(node, node.name, Gap.INHERITED)
+            constructing = _constructing_methods(node)
             for method in node.body:
-                if isinstance(method, _FUNCTIONS) and self._is_listed_method(method):
+                if not isinstance(method, _FUNCTIONS) or method.name in constructing:
+                    continue
+                if self._is_listed_method(method):
                     yield self._definition(method, f"{node.name}.{method.name}", Gap.METHOD)
 
     def _definition(self, node: _Node, name: str, gap: Gap) -> Definition:
@@ -121,6 +125,25 @@ class _Lister:
             elif self._packages.get(root, "torch") != "torch":
                 return True
         return False
+
+
+def _constructing_methods(node: ast.ClassDef) -> frozenset[str]:
+    """Return the names that ``__init__`` of a class uses as ``self.name``, directly or in the
+    methods with these names: helpers that fill the object and are not part of a call."""
+    methods = {one.name: one for one in node.body if isinstance(one, _FUNCTIONS)}
+    left, seen = ["__init__"], set[str]()
+    while left:
+        method = methods.get(left.pop())
+        for one in ast.walk(method) if method is not None else ():
+            if (
+                isinstance(one, ast.Attribute)
+                and isinstance(one.value, ast.Name)
+                and one.value.id == "self"
+                and one.attr not in seen
+            ):
+                seen.add(one.attr)
+                left.append(one.attr)
+    return frozenset(seen)
 
 
 def _module_level(body: Iterable[ast.stmt]) -> Iterator[_Node]:

@@ -477,15 +477,17 @@ class _FixSearch:
 
     def _next_finding(self) -> FileFinding | None:
         """Return the next finding to search fixes for: findings at the cursor first, then findings
-        without any fix yet, and findings whose first search failed last."""
+        without any fix yet, and findings whose first search failed last. Recompiles come after the
+        others, because each check of their fixes runs the whole program."""
         attempt, wanted = self._attempt, self._wanted
         left = [key for key in wanted if key not in attempt.fixes]
         removed = {key for key in left if attempt.find_fixes(wanted[key])}
         if attempt.demanded is not None:
             left = [key for key in left if key in attempt.demanded - removed]
 
-        def rank(key: str) -> tuple[bool, bool, bool]:
-            return key in self._again, key not in attempt.preferred, key in removed
+        def rank(key: str) -> tuple[bool, bool, bool, bool]:
+            is_slow = wanted[key].finding.code.startswith("recompile")
+            return key in self._again, key not in attempt.preferred, key in removed, is_slow
 
         return wanted[min(left, key=rank)] if left else None
 

@@ -41,6 +41,20 @@ class Loose(nn.Module):
         return x + 1
 """
 
+UNKNOWN = """\
+import torch
+import torch.nn as nn
+
+
+class Unknown(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.size = config.model.sizes["hidden"]
+
+    def forward(self, batch):
+        return batch["tokens"][batch["index"]].reshape(self.size, 7)
+"""
+
 REFUSED = """\
 import subprocess
 
@@ -121,6 +135,26 @@ def test_hover_shows_the_tensor(net: Neovim) -> None:
 
 def test_lenses_say_what_came_of_it(net: Neovim) -> None:
     net.sees("# fullgraph: f32[4, 16] make faster | 2 graphs · 1 break", "guards")
+
+
+def test_a_lens_stands_before_the_diagnostics_of_its_line(nvim: Neovim, workspace: Path) -> None:
+    if not nvim.terminal:
+        pytest.skip("Without a screen nothing is ordered.")
+    opened(nvim, workspace / "unknown.py", UNKNOWN)
+    nvim.finds("probe/missing")
+
+    def lens_first() -> bool:
+        drawn = next(line for line in nvim.screen().splitlines() if "class Unknown" in line)
+        return "not traced: " in drawn.partition("■")[0] and "■" in drawn
+
+    nvim.until("the lens is drawn first", lens_first)
+
+
+def test_the_log_has_no_colors_of_terminals(nvim: Neovim) -> None:
+    nvim.lua('require("fullgraph.journal").note("a \\27[1;31mred\\27[0m word")')
+    nvim.command("Fullgraph log")
+    nvim.until("the log", lambda: any(line.endswith(" a red word") for line in nvim.text()))
+    nvim.type("q")
 
 
 def test_a_lens_opens_the_trace(net: Neovim) -> None:

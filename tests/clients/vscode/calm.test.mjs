@@ -63,7 +63,13 @@ test("nothing is executed in a workspace that is not trusted", LONG, async () =>
     assert.equal(await user.squiggles().count(), 0);
     assert.deepEqual(await host.processes("start.py"), []);
     assert.deepEqual(await host.processes("boot.py"), []);
+    const entry = user.page.locator(".statusbar-item", { hasText: "fullgraph" });
+    assert.match(await entry.textContent(), /fullgraph not trusted/);
     await user.screenshot("untrusted");
+    await entry.click();
+    await user.page.getByText("Trust", { exact: true }).first().click();
+    await until("a server", () => host.serverPid());
+    await until("no such entry", async () => (await entry.filter({ hasText: "not trusted" }).count()) === 0);
   });
 });
 

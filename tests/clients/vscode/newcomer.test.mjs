@@ -58,6 +58,15 @@ def thrice(x):
     return x * 3
 `;
 
+const MANY = Array.from(
+  { length: 300 },
+  (_, number) => `class Net${number}(nn.Module):
+    def forward(self, x):
+        print(x.shape)
+        return torch.relu(x) * ${number}
+`,
+);
+
 const PACKAGE = ".venv/lib/site-packages/package.py";
 
 let host;
@@ -67,7 +76,12 @@ before(async () => {
   host = await Host.start(VERSION, {
     python: "",
     env: { VIRTUAL_ENV: "", CONDA_PREFIX: "" },
-    files: { "models.py": MODELS, "plain.py": "words = 1\n" },
+    files: {
+      "models.py": MODELS,
+      "plain.py": "words = 1\n",
+      "laborious.py": files.LABORIOUS,
+      "many.py": `import torch\nimport torch.nn as nn\n\n\n${MANY.join("\n\n")}`,
+    },
   });
   await environment(path.join(host.workspace, ".venv"));
   await environment(path.join(host.workspace, "bare"), { torch: false });
@@ -189,6 +203,31 @@ test("what was not traced is said, and lines that no trace reached are marked", 
   await user.screenshot("untraced-menu");
   await row.click();
   await until("the cursor at the class", async () => (await user.line()) === 22);
+});
+
+test("a long file has its first lens while the rest is traced", LONG, async () => {
+  await user.file("many.py");
+  await until("a lens during the trace", async () => {
+    const some = (await user.lenses()).some((text) => text.includes("1 break"));
+    return some && (await user.page.locator(".statusbar").textContent()).includes("Tracing many.py");
+  });
+  await user.screenshot("many");
+  await user.command("View: Close Editor");
+});
+
+test("the list of fixes says that they are being looked for", LONG, async () => {
+  await user.file("laborious.py");
+  await user.squiggles().first().waitFor({ state: "attached", timeout: 120_000 });
+  await user.cursor(files.LABORIOUS_BREAK.line, files.LABORIOUS_BREAK.column);
+  const rows = user.page.locator(".action-widget .monaco-list-row");
+  await until("words of the search", async () => {
+    await user.keys("Escape", "Control+.");
+    await rows.filter({ hasText: "Looking for fixes" }).first().waitFor({ timeout: 2000 });
+    return true;
+  });
+  await user.screenshot("looking");
+  await user.keys("Escape");
+  await user.command("View: Close Editor");
 });
 
 test("lens, squiggles, badge and status bar count alike", LONG, async () => {

@@ -81,6 +81,21 @@ def test_what_worked_before_is_given_up_where_it_no_longer_does() -> None:
     call(NAMESPACE["Block"], notation.show_notation(found.notation), NAMESPACE)
 
 
+class Flat(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(784, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.view(-1, 784))
+
+
+def test_the_free_dimension_of_a_view_is_the_batch() -> None:
+    found = search(Flat, globals())
+    assert isinstance(found, FoundInputs)
+    assert notation.show_notation(found.notation) == "forward(f32[2, 784])"
+
+
 class Slow(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         until = time.process_time() + 0.3
