@@ -572,8 +572,8 @@ def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_progr
 def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
     made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
+    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
     text = "a = 1\nbreak_ = 2\n"
     found = dataclasses.replace(
         break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
@@ -620,8 +620,8 @@ def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
 def test_why_a_changed_program_cannot_be_judged(
     monkeypatch: pytest.MonkeyPatch, changed: ProgramObserved | None, why: str
 ) -> None:
-    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
     made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
+    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
     text = "a = 1\nbreak_ = 2\n"
     found = dataclasses.replace(
         break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
