@@ -569,28 +569,46 @@ def test_code_that_only_a_program_reaches_is_traced_with_the_inputs_of_the_progr
     assert compared == (set() if breaks else {("f", ("/train.py",))})
 
 
+RECOMPILING = "a = 1\nbreak_ = 2\n"
+RECOMPILE = dataclasses.replace(
+    break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
+)
+
+
+class Recompiling(Engine):
+    """An engine that runs a program with a recompile, and a changed version of it.
+
+    ``changed`` are the events of the changed version.
+    """
+
+    def __init__(self, *changed: Event) -> None:
+        super().__init__(compares_as("same"))
+        self._changed = changed
+
+    def analyze(self, request: Analyze) -> Asked:
+        super().analyze(request)
+        original = FindingFound(0, RECOMPILE), ProgramObserved(0, graphs=1)
+        shown = original if request.text == RECOMPILING else self._changed
+        return Asked([*shown, Analyzed(0, request.generation, 0.1)])
+
+
+def refusals(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Why a rewrite for the recompile is refused."""
+    made = (Candidate("r", "r", RECOMPILING.replace("1", "2")),)
+    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
+    program = ProgramRequest(seconds=5.0)
+    request = dataclasses.replace(request_of(RECOMPILING), program=program, parts=("first",))
+    search = asyncio.run(Verifier(engine, request).fixes(RECOMPILE, [""]))
+    assert not search.fixes
+    return [one.why for one in search.refused]
+
+
 def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
-    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
-    text = "a = 1\nbreak_ = 2\n"
-    found = dataclasses.replace(
-        break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
-    )
-
-    class Recompiling(Engine):
-        def analyze(self, request: Analyze) -> Asked:
-            super().analyze(request)
-            return Asked([FindingFound(0, found), Analyzed(0, request.generation, 0.1)])
-
-    engine = Recompiling(compares_as("same"))
-    request = dataclasses.replace(
-        request_of(text), program=ProgramRequest(seconds=5.0), parts=("first",)
-    )
-    search = asyncio.run(Verifier(engine, request).fixes(found, [""]))
-    assert [one.why for one in search.refused] == ["The finding is still there."]
-    runs = [(one.text == text, one.program.further_calls) for one in engine.analyzed]
+    engine = Recompiling(FindingFound(0, RECOMPILE), ProgramObserved(0, graphs=1))
+    assert refusals(engine, monkeypatch) == ["The finding is still there."]
+    runs = [(one.text == RECOMPILING, one.program.further_calls) for one in engine.analyzed]
     assert runs == [(True, 100), (False, 3)]
 
 
@@ -620,25 +638,8 @@ def test_a_rewrite_that_does_not_end_a_recompile_is_run_with_few_further_calls(
 def test_why_a_changed_program_cannot_be_judged(
     monkeypatch: pytest.MonkeyPatch, changed: ProgramObserved | None, why: str
 ) -> None:
-    made = (Candidate("r", "r", "a = 2\nbreak_ = 2\n"),)
-    monkeypatch.setattr("fullgraph.fixes.program_verification.candidates_in", lambda *_: made)
-    text = "a = 1\nbreak_ = 2\n"
-    found = dataclasses.replace(
-        break_at(1, "break_ = 2"), code="recompile/size", calls=(RegionCalls("step", (1,)),)
-    )
-
-    class Running(Engine):
-        def analyze(self, request: Analyze) -> Asked:
-            observed = ProgramObserved(0, graphs=1) if request.text == text else changed
-            events = [FindingFound(0, found)] if request.text == text else []
-            done = Analyzed(0, request.generation, 0.1)
-            return Asked([*events, *([observed] if observed is not None else []), done])
-
-    request = dataclasses.replace(
-        request_of(text), program=ProgramRequest(seconds=5.0), parts=("first",)
-    )
-    search = asyncio.run(Verifier(Running(compares_as("same")), request).fixes(found, [""]))
-    assert [one.why for one in search.refused] == [why]
+    events = (changed,) if changed is not None else ()
+    assert refusals(Recompiling(*events), monkeypatch) == [why]
 
 
 def test_a_rewrite_that_is_the_same_for_two_breaks_is_verified_once(
