@@ -35,7 +35,7 @@ class Text:
 
     def __init__(self, text: str, seen: Sequence[SeenValue] = ()) -> None:
         self.text = text
-        self.seen = seen
+        self.seen = tuple(seen)
         try:
             parsed = cst.parse_module(text)
         except (cst.ParserSyntaxError, RecursionError) as error:

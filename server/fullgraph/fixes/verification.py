@@ -48,6 +48,7 @@ from fullgraph_engine.protocol import (
     CompilationMethod,
     Finding,
     Part,
+    SeenValue,
     TargetReport,
 )
 from fullgraph_engine.protocol.evidence import MISSING_NEXT, BreakEvidence, ExportEvidence
@@ -186,13 +187,18 @@ class Verifier:
         if needs_program(finding, self._request):
             return await self._program_verifier.fixes(finding)
         only = self._definition_around(finding) or tuple(targets[:_MOST_TARGETS])
-        phases = _phases_of_finding(finding)
-        before = await self._trace_original(only, phases, anew=bool(finding.calls))
+        known = self._text or self._traced
+        seen = known.seen if known is not None else ()
         with self._times.measure("candidates"):
-            made = await asyncio.to_thread(self._make_candidates, finding, before)
+            made = await asyncio.to_thread(self._make_candidates, finding, seen)
         separate = self._is_comprehension(finding)
         if not made and not separate:
             return Search(problem=_NO_REWRITE)
+        phases = _phases_of_finding(finding)
+        before = await self._trace_original(only, phases, anew=bool(finding.calls))
+        if before.seen != seen:
+            with self._times.measure("candidates"):
+                made = await asyncio.to_thread(self._make_candidates, finding, before.seen)
         if before.of_run(finding) is None:
             is_traced = any(report.status == "traced" for report in before.reports)
             if finding.calls and self._request.program.seconds:
@@ -297,14 +303,16 @@ class Verifier:
                 compared.append(await self._compile_once(changed, target, method, eager))
         return tuple(compared)
 
-    def _make_candidates(self, finding: Finding, before: Traced) -> tuple[Candidate, ...]:
-        """Return the candidates for a finding, which may use the kinds of values that the trace
-        ``before`` saw."""
+    def _make_candidates(
+        self, finding: Finding, seen: tuple[SeenValue, ...]
+    ) -> tuple[Candidate, ...]:
+        """Return the candidates for a finding. ``seen`` are the kinds of values that the trace of
+        the original saw; empty if it was not traced yet."""
         if len(self._request.text) > _LONGEST:
             return ()
-        if self._text is None or self._text.seen != before.seen:
+        if self._text is None or self._text.seen != seen:
             try:
-                self._text = Text(self._request.text, before.seen)
+                self._text = Text(self._request.text, seen)
             except Unparsable:
                 return ()
         return candidates(self._text, finding)
