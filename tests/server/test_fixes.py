@@ -1133,6 +1133,33 @@ def test_sides_may_have_other_dtypes_in_a_case_of_another_dtype(
     assert [fix.grade for fix in search.fixes] == grades
 
 
+@pytest.mark.parametrize(
+    ("aspects", "outside", "grades"),
+    [
+        (("gradient",), True, ["unsafe"]),
+        (("gradient",), False, []),
+        (("stdout",), True, []),
+    ],
+)
+def test_a_side_that_is_not_taken_need_not_be_defined_outside_of_the_range_of_the_example(
+    monkeypatch: pytest.MonkeyPatch,
+    aspects: tuple[Aspect, ...],
+    outside: bool,
+    grades: list[str],
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("both", "Compute both", "pass\n", computes_more=True)
+
+    def compare(request: Compare) -> Compared:
+        other = ComparedCase("x=f32[2]", "zero", same=False, aspects=aspects, outside=outside)
+        return Compared(0, "differs", cases=(ComparedCase("x=f32[2]"), other), reason="It is nan.")
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+
+
 def test_code_that_does_not_come_to_the_end_of_a_case_is_no_fix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -137,6 +137,8 @@ class PreparedCall:
     differentiated: dict[str, torch.Tensor]
     words: str
     """Names and values of the inputs as Python source, for the user."""
+    outside: bool = False
+    """True if a tensor has numbers outside of the range that the example suggests."""
 
 
 def is_floating(value: Any) -> bool:
@@ -166,6 +168,7 @@ def prepare_call(
     differentiated: dict[str, torch.Tensor] = {}
     dtype = tensors.dtype_of(case.dtype) if case.dtype else None
     built: dict[tuple[int, tuple[tuple[int, int], ...]], torch.Tensor] = {}
+    outside = False
     for number, leaf in enumerate(inputs.leaves):
         change = changes.get(number, LeafChange(number, case.fill))
         value = leaf.value
@@ -181,6 +184,7 @@ def prepare_call(
             values[number] = built[key]  # two inputs share this tensor, so build it only once
             continue
         made = _fill_like(value, change, _seeded_generator(case.seed, number))
+        outside |= _is_outside(value, made)
         if is_floating(value):
             made = made.to(dtype) if dtype is not None and not made.is_complex() else made
             made = alter(made) if alter is not None else made
@@ -211,7 +215,32 @@ def prepare_call(
     bound = bind_arguments(call.function, args, kwargs)
     arguments = {"args": args, "kwargs": kwargs} if bound is None else dict(bound.arguments)
     args, kwargs = rebuild_iterators(call, args, kwargs)
-    return PreparedCall(call.function, args, kwargs, arguments, differentiated, words)
+    return PreparedCall(call.function, args, kwargs, arguments, differentiated, words, outside)
+
+
+def _limits_of(example: torch.Tensor) -> tuple[float, float] | None:
+    """Return the smallest and the largest number of a user's example, if they suggest that the code
+    is defined only for such numbers: none is negative, and they are not all equal. Else None."""
+    if not example.is_floating_point() or not example.numel():
+        return None
+    least, most = float(example.min()), float(example.max())
+    return (least, most) if 0 <= least < most < math.inf else None
+
+
+def _is_outside(example: torch.Tensor, made: torch.Tensor) -> bool:
+    """Whether a tensor has numbers outside of the range that the user's example of it suggests.
+
+    The range is 0 to 1 if the example's numbers are; else it has only the lower limit 0. It
+    includes 0 and 1 only if the example does.
+    """
+    limits = _limits_of(example)
+    if limits is None:
+        return False
+    least, most = limits
+    is_within = made > 0 if least > 0 else made >= 0
+    if most <= 1:
+        is_within &= made < 1 if most < 1 else made <= 1
+    return not bool(is_within.all())
 
 
 def _replace_leaves(
@@ -263,6 +292,10 @@ def _fill_like(value: torch.Tensor, change: LeafChange, generator: torch.Generat
         return _fill_bools(shape, change.fill, generator)
     if not dtype.is_floating_point and not dtype.is_complex:
         return _fill_integers(value, shape, change, generator).to(dtype)
+    limits = _limits_of(value) if change.fill == "random" else None
+    if limits is not None:
+        least, most = limits
+        return (least + (most - least) * torch.rand(shape, generator=generator)).to(dtype)
     made = torch.randn(shape, generator=generator, dtype=torch.float32)
     if dtype.is_complex:
         made = torch.complex(made, torch.randn(shape, generator=generator))

@@ -300,6 +300,7 @@ def _compared_case(case: Case, seen: ObservedCase, verdict: _CaseVerdict) -> Com
         verdict.exact,
         case.conditions,
         tuple(dict.fromkeys(difference.aspect for difference in verdict.differences)),
+        seen.outside,
     )
 
 

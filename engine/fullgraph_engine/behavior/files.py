@@ -58,6 +58,8 @@ class ObservedCase:
     """True if the call drew random numbers."""
     reason: str = ""
     """Reason why the call was not observed, as part of a sentence; empty if it was."""
+    outside: bool = False
+    """True if an argument has numbers outside of the range that the example call suggests."""
 
     def reached_sides(self) -> set[BranchSide]:
         return {BranchSide(*side) for side in self.sides if len(side) == 4}

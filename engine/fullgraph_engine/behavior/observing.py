@@ -231,7 +231,8 @@ class CaseObserver:
             with self._coverage.trace() as built, use_fake_clock(self._tracee.namespace):
                 call = self._calls.build_call()
             self._built.update(built)  # a shared call is built only once
-            inputs = prepare_case(call, case, self._alter).words
+            prepared = prepare_case(call, case, self._alter)
+            inputs, outside = prepared.words, prepared.outside
         except Exception as error:  # the changed code may still accept these inputs
             return ObservedCase(
                 number,
@@ -256,6 +257,7 @@ class CaseObserver:
             tuple(sorted(reached.lines & self._required.lines)),
             tuple(sorted(tuple(side) for side in reached.sides & self._required.sides)),
             drawn,
+            outside=outside,
         )
 
     def _observe_call(

@@ -93,7 +93,9 @@ class ComparedCase:
     input values. ``training`` is the mode of the module; None if the target is not a module or
     keeps its mode. ``outcome`` says how the original's call ended. ``same``: the texts agree;
     ``exact``: bit by bit. ``conditions`` names special conditions: dtypes, strides, gradients,
-    parameters. ``aspects`` are the aspects in which the texts differ.
+    parameters. ``aspects`` are the aspects in which the texts differ. ``outside``: an
+    argument has numbers outside of the range that the example call suggests, such as negative
+    numbers if its example has none.
     """
 
     inputs: str
@@ -104,6 +106,7 @@ class ComparedCase:
     exact: bool = True
     conditions: str = ""
     aspects: tuple[Aspect, ...] = ()
+    outside: bool = False
 
 
 @dataclass(frozen=True)

@@ -832,8 +832,10 @@ def _may_differ(candidate: Candidate, compared: Compared) -> bool:
         extended = candidate.extends and (odd or case.outcome != "returned")
         odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
-        # The branches have values of different dtypes, and the original computes only one of them.
-        other = candidate.computes_more and case.conditions.startswith("dtype")
+        # The original computes only one of the branches. The other branch has another dtype, or is
+        # not defined for these numbers: a logarithm of negative numbers has the gradient NaN.
+        dtype = case.conditions.startswith("dtype")
+        other = candidate.computes_more and (dtype or case.outside)
         restricted = candidate.restricts and case is not compared.cases[0]
         if restricted and set(case.aspects) <= {"outcome", *lost}:
             continue
@@ -891,7 +893,7 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     if candidate.restricts:
         return "unsafe", candidate.gives_up
     if differs and (candidate.extends or candidate.computes_more):
-        return "unsafe", f"The new code behaves differently for some sizes or dtypes: {differs[0]}"
+        return "unsafe", f"The new code behaves differently for some inputs: {differs[0]}"
     if differs:
         return "unsafe", differs[0]
     if candidate.gives_up:

@@ -324,3 +324,37 @@ def test_log_handlers_of_the_main_block_still_have_their_stream(comparer: Compar
     changed = LOGGED.replace("x * 2", "2 * x").replace("logger.info", "\n        logger.info")
     compared = comparer.compare(LOGGED, changed, "Net", seconds=SECONDS)
     assert (compared.outcome, comparer.log) == ("same", ""), compared
+
+
+PROBABILITIES = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, n):
+        if n.sum() == 0:
+            return x * 2
+        return x.log()
+def get_inputs():
+    return [torch.rand(4) / 2 + 0.1, torch.rand(2)]
+"""
+
+
+def test_cases_with_numbers_that_the_example_does_not_suggest_are_marked(
+    comparer: Comparer,
+) -> None:
+    branch = PROBABILITIES[PROBABILITIES.index("        if n") : PROBABILITIES.index("def get_")]
+    chosen = "        return torch.where(n.sum() == 0, x * 2, x.log())\n"
+    changed = PROBABILITIES.replace(branch, chosen)
+    compared = comparer.compare(PROBABILITIES, changed, "Model", seconds=SECONDS)
+    # With zeros, the gradient of the logarithm is NaN.
+    assert {(one.values, one.aspects) for one in compared.cases if not one.same} == {
+        ("zero", ("gradient",))
+    }
+    outside = {one.values: one.outside for one in compared.cases if "dtype" not in one.conditions}
+    assert outside["zero"] and outside["negative"] and not outside["random"]
+
+
+def test_an_example_with_negative_numbers_suggests_no_range(comparer: Comparer) -> None:
+    text = PROBABILITIES.replace("torch.rand(4) / 2 + 0.1, torch.rand(2)", "torch.arange(-2., 2)")
+    text = text.replace("x, n", "x").replace("n.sum()", "x.sum()")
+    compared = comparer.compare(text, text.replace("x * 2", "x + x"), "Model", seconds=SECONDS)
+    assert len(compared.cases) > 8 and not any(one.outside for one in compared.cases)
