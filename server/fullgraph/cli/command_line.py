@@ -12,7 +12,6 @@ from typing import Protocol, cast
 
 from fullgraph import __version__
 from fullgraph.cli.exit_status import BROKEN_PIPE, UNABLE, Interrupted
-from fullgraph.cli.interruption import delay_signals
 from fullgraph.cli.options import Parser, UsageError
 
 COMMANDS = (
@@ -63,6 +62,8 @@ def run_command(words: Sequence[str]) -> int:
         return _run_without_command(words)
     name, *arguments = words
     if name == "check":
+        from fullgraph.cli.interruption import delay_signals  # not part of the VS Code extension
+
         # A signal during the imports still leads to a report.
         with delay_signals():
             return _run_named_command(name, arguments)
