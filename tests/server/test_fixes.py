@@ -108,8 +108,8 @@ class Asked:
     def cancel(self) -> None:
         self.cancelled = True
 
-    def after(self, event: Event) -> Asked:
-        """The same events after ``event``."""
+    def begun_by(self, event: Event) -> Asked:
+        """Answer with ``event`` first, and then with the same events."""
         return Asked([event, *self._events])
 
 
@@ -665,7 +665,7 @@ def test_rewrites_get_the_kinds_of_values_that_the_trace_saw(
 
     class Seeing(Engine):
         def analyze(self, request: Analyze) -> Asked:
-            return super().analyze(request).after(ValuesSeen.from_values(0, "f", [seen]))
+            return super().analyze(request).begun_by(ValuesSeen.from_values(0, "f", [seen]))
 
     given: list[Sequence[SeenValue]] = []
 
@@ -1399,7 +1399,7 @@ def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
         "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
         "  with the fix    not measured: Inductor needs a C++ compiler."
     )
-    # Each call of a program recompiles; the inputs are those of the program.
+    # The function is called by a program, so it has no inputs of its own.
     slow = measured_text([Timed("f", "", dataclasses.replace(plain, compiled=0.5))]).splitlines()
     assert slow[0].startswith("f, forward, ")
     assert "500 ms  250 times as slow as eager, " in slow[2]

@@ -120,11 +120,18 @@ class Text:
         """Return the kinds of values that each parameter and local variable of a function had in
         the trace, by name."""
         span = self.span(function.name)
-        found: dict[str, tuple[SeenKind, ...]] = {}
+        return self._locals_by_function.get(span[0], {}) if span is not None else {}
+
+    @cached_property
+    def _locals_by_function(self) -> dict[int, dict[str, tuple[SeenKind, ...]]]:
+        """Kinds of values of local variables, by the offset of the function's name in bytes and the
+        name of the variable."""
+        found: dict[int, dict[str, tuple[SeenKind, ...]]] = {}
         for value in self.seen:
-            if value.name and span is not None and self.offset(value.range.start) == span[0]:
-                kinds = (*found.get(value.name, ()), value.kind)
-                found[value.name] = tuple(dict.fromkeys(kinds))
+            if value.name:
+                of_function = found.setdefault(self.offset(value.range.start), {})
+                kinds = (*of_function.get(value.name, ()), value.kind)
+                of_function[value.name] = tuple(dict.fromkeys(kinds))
         return found
 
     def within(self, kinds: _Kinds, start: int, end: int) -> list[Any]:

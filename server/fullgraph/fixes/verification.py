@@ -195,7 +195,7 @@ class Verifier:
         if not made and not separate:
             return Search(problem=_NO_REWRITE)
         phases = _phases_of_finding(finding)
-        before = await self._trace_original(only, phases, anew=bool(finding.calls))
+        before = await self._trace_original(only, phases, ignore_given=bool(finding.calls))
         if before.seen != seen:
             with self._times.measure("candidates"):
                 made = await asyncio.to_thread(self._make_candidates, finding, before.seen)
@@ -478,8 +478,9 @@ class Verifier:
                 # candidates pass it.
                 looking.begin()
                 calling.begin()
+            is_compared_briefly = hurried and bool(finding.calls)
             compared = await self._compare_targets(
-                candidate, targets, COMPARE_SECONDS, quick=hurried
+                candidate, targets, COMPARE_SECONDS, quick=hurried and not is_compared_briefly
             )
             if isinstance(compared, Refused):
                 return compared
@@ -593,15 +594,15 @@ class Verifier:
             return await trace_file(self._tracer, self._trace_request(targets, phases, text))
 
     async def _trace_original(
-        self, only: tuple[str, ...], phases: tuple[Part, ...], *, anew: bool = False
+        self, only: tuple[str, ...], phases: tuple[Part, ...], *, ignore_given: bool = False
     ) -> Traced:
-        """Trace the functions ``only`` in the original code, with the given phases; return the
+        """Trace the functions ``only`` in the original code, in the phases ``phases``; return the
         results.
 
-        Results are cached by functions and phases. ``anew`` ignores the argument ``traced`` of the
-        constructor, which has the results of a program's run.
+        A second trace of the same functions and phases returns the first results. ``ignore_given`` ignores
+        the argument ``traced`` of the constructor, which has the results of a program's run.
         """
-        given = self._traced if not anew else None
+        given = self._traced if not ignore_given else None
         if given is not None and phases == self._request.parts:
             return given.of(only)
         if given is not None and "backend" in phases and "backend" in self._request.parts:
