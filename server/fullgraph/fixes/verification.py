@@ -599,8 +599,9 @@ class Verifier:
         """Trace the functions ``only`` in the original code, in the phases ``phases``; return the
         results.
 
-        A second trace of the same functions and phases returns the first results. ``ignore_given`` ignores
-        the argument ``traced`` of the constructor, which has the results of a program's run.
+        A second trace of the same functions and phases returns the first results. With
+        ``ignore_given``, the argument ``traced`` of the constructor, which has the results of a
+        program's run, is not used.
         """
         given = self._traced if not ignore_given else None
         if given is not None and phases == self._request.parts:
