@@ -8,7 +8,7 @@ from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.rewrites.dynamic import dynamic
 from fullgraph.fixes.site import Site, Text
 from fullgraph.fixes.tracing import Traced, judge_rewrite
-from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
+from fullgraph_engine.protocol import Finding, Position, Range, SeenValue, TargetReport
 from fullgraph_engine.protocol.evidence import GuardFailure, RecompileEvidence
 
 
@@ -114,6 +114,27 @@ def test_what_a_function_is_given_is_marked(source: str, expected: list[str]) ->
     text = f"import torch\n{DEFINED}{source}"
     found = tried(text, recompile(text))
     assert found == [f"import torch\n{DEFINED}{one}" for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("function", "is_guarded"), [("g", True), ("f", False)], ids=["traced", "not traced"]
+)
+def test_a_call_in_traced_code_is_marked_in_eager_mode_only(
+    function: str, is_guarded: bool
+) -> None:
+    text = f"import torch\n{DEFINED}def g(t):\n    f(t)\n"
+    name = text.index(f"def {function}(") + len("def ")
+    where = TextPositions(text).position_at(name)
+    seen = SeenValue(Range(where, where), "tensor", "t", function)
+    finding = recompile(text)
+    (changed,) = [one.text for one in dynamic(Site(Text(text, (seen,)), finding))]
+    assert ("is_compiling" in changed) == is_guarded
+
+
+@pytest.mark.parametrize("source", ["[f(t) for t in ts]", "map(lambda t: f(t), ts)"])
+def test_a_name_that_only_the_expression_knows_is_not_marked(source: str) -> None:
+    text = f"import torch\n{DEFINED}def g(ts):\n    return {source}\n"
+    assert tried(text, recompile(text)) == []
 
 
 def test_all_sizes_that_differ_are_marked_together() -> None:

@@ -24,6 +24,7 @@ from ..protocol import (
     ShapesFound,
     TargetDone,
     TraceStepsFound,
+    ValuesSeen,
 )
 from ..protocol.files import FilesRead, OpenFile
 from ..protocol.packing import pack
@@ -274,11 +275,13 @@ class _ProgramProcess:
                 steps = tuple(region.steps[:MOST_STEPS])
                 left_out = len(region.steps) - len(steps)
                 self.send(path, TraceStepsFound(number, name, steps, left_out, 0))
-        if shown.shapes and shown.regions:
+        if shown.regions:
             name = shown.regions[0].report.name
-            self.send(
-                path, ShapesFound.from_places(number, name, shown.shapes, shown.shapes_note, 0)
-            )
+            if shown.values:
+                self.send(path, ValuesSeen.from_values(number, name, shown.values))
+            if shown.shapes:
+                places = ShapesFound.from_places(number, name, shown.shapes, shown.shapes_note, 0)
+                self.send(path, places)
         for report in shown.reports:
             self.send(path, TargetDone(number, report))
 

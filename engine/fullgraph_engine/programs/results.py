@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .. import texts, tracing
-from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps
+from ..findings import breaks, failures, guards, operators, recompiles, shapes, trace_steps, values
 from ..findings.break_costs import BreakCosts
 from ..findings.compilation import compilation_findings
 from ..findings.compiler_conditions import CompilerConditions
@@ -28,6 +28,7 @@ from ..protocol import (
     Range,
     Region,
     RunId,
+    SeenValue,
     Status,
     TargetInfo,
     TargetKind,
@@ -115,6 +116,7 @@ class FileResults:
     reached: tuple[TargetReport, ...]
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
+    values: tuple[SeenValue, ...] = ()
     deeper: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Other workspace files whose code is called from this file's frame in the stack of a finding,
     by ``Finding.identity``.
@@ -253,8 +255,10 @@ class _File:
             self.report_exit(self.whole.ending.status)
         shapes_found: tuple[PlaceShapes, ...] = ()
         note = ""
+        values_seen: tuple[SeenValue, ...] = ()
         if self.is_main and regions:
             recording = self.program.recording
+            values_seen = values.seen_values(recording, self.source)
             shapes_found, note = shapes.limit_places(
                 shapes.seen_shapes(recording, self.source), recording
             )
@@ -267,6 +271,7 @@ class _File:
             tuple(reached),
             shapes_found,
             note,
+            values_seen,
             self.deeper,
         )
 

@@ -14,7 +14,7 @@ from fullgraph.cli.rewriting import rewrite_source
 from fullgraph.cli.sources import SourceFile, UnreadableFile
 from fullgraph.domain.positions import text_hash
 from fullgraph.engines import AnyEngine, sentences
-from fullgraph.fixes.fixing import Fixed, fixed
+from fullgraph.fixes.fixing import RECOMPILE_SECONDS, Fixed, fixed
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.verification import Grade
 from fullgraph.render.diffs import unified_diff
@@ -52,6 +52,7 @@ async def fix_files(
     grades: tuple[Grade, ...],
     backend: bool,
     forecast: bool = False,
+    recompile_seconds: float | None = None,
     write: bool,
     show_progress: Callable[[str], None],
     on_file_done: Callable[[FixedFile], None],
@@ -59,9 +60,10 @@ async def fix_files(
     """Fix graph breaks in files one after the other, with one engine process.
 
     ``grades`` are the grades of fixes to apply, ``backend`` also verifies them with Inductor.
-    ``forecast`` also fixes code that recompiles with other sizes and values. With ``write``, each
-    file is changed on disk as soon as it is fixed. ``show_progress`` is called with a text about
-    the current work, ``on_file_done`` with the result of each file.
+    ``forecast`` also fixes code that recompiles with other sizes and values. Searches for
+    recompiles end after ``recompile_seconds`` seconds without a fix; None: a default. With
+    ``write``, each file is changed on disk as soon as it is fixed. ``show_progress`` is called with
+    a text about the current work, ``on_file_done`` with the result of each file.
 
     Raises:
         EngineUnusable: The engine cannot trace files, for example without torch.
@@ -102,6 +104,7 @@ async def fix_files(
                     running,
                     grades,
                     backend,
+                    RECOMPILE_SECONDS if recompile_seconds is None else recompile_seconds,
                     write=write,
                     show_progress=show_progress,
                 )
@@ -118,6 +121,7 @@ async def _fix_file(
     engine: AnyEngine,
     grades: tuple[Grade, ...],
     backend: bool,
+    recompile_seconds: float,
     *,
     write: bool,
     show_progress: Callable[[str], None],
@@ -130,6 +134,7 @@ async def _fix_file(
         request,
         grades=grades,
         backend=backend,
+        recompile_seconds=recompile_seconds,
         tell=lambda words: show_progress(f"{source.path}, {words}"),
         times=times,
     )

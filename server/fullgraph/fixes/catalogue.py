@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.outcomes import Refused
@@ -37,7 +37,7 @@ from fullgraph.fixes.rewrites import (
     varying_values,
 )
 from fullgraph.fixes.site import Site, Text, Unparsable
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
 """Function that yields candidates (rewritten texts) for the code at a finding, the likeliest first.
@@ -125,19 +125,26 @@ def candidates(text: Text, finding: Finding) -> tuple[Candidate, ...]:
     return tuple(found.values())
 
 
-def candidates_in(text: str, finding: Finding) -> tuple[Candidate, ...]:
-    """Return the candidates for a finding in source code; empty if LibCST cannot parse it."""
+def candidates_in(
+    text: str, finding: Finding, seen: Sequence[SeenValue] = ()
+) -> tuple[Candidate, ...]:
+    """Return the candidates for a finding in source code; empty if LibCST cannot parse it.
+
+    ``seen`` are the kinds of values that a trace of the source code saw.
+    """
     try:
-        return candidates(Text(text), finding)
+        return candidates(Text(text, seen), finding)
     except Unparsable:
         return ()
 
 
-def continue_refused(refused: Refused) -> tuple[Candidate, ...]:
+def continue_refused(refused: Refused, seen: Sequence[SeenValue] = ()) -> tuple[Candidate, ...]:
     """Return candidates that continue a refused rewrite which replaced the finding by a new one.
     Each also fixes the new finding.
+
+    ``seen`` are the kinds of values that the trace of the rewrite saw.
     """
     if refused.instead is None:
         return ()
-    made = candidates_in(refused.candidate.text, refused.instead)
+    made = candidates_in(refused.candidate.text, refused.instead, seen)
     return tuple(refused.candidate.then(one) for one in made if not one.suggestion)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,13 @@ APPLICABLE: tuple[Grade, ...] = ("safe", "unsafe")
 """Grades of fixes that can be applied without adapting them first."""
 _MOST_ROUNDS = 60
 """Maximum number of fixes applied to one text; the text is traced again after each."""
+RECOMPILE_SECONDS = 90.0
+"""Default time limit, in seconds, of searches for recompiles that find no fix. Each rewrite that is
+tried executes the program."""
+_NOT_TRIED = (
+    "No fix was searched for this recompile, because the searches for other recompiles took too "
+    "long; give them more time with `--recompile-time`."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ async def fixed(
     *,
     grades: Collection[Grade] = _SAFE,
     backend: bool = False,
-    lines: Collection[int] | None = None,
+    recompile_seconds: float = RECOMPILE_SECONDS,
     tried: Collection[TextPlace] = (),
     tell: Callable[[str], None] = lambda _: None,
     times: StepTimes | None = None,
@@ -64,9 +72,9 @@ async def fixed(
     further fixes fail.
 
     ``request`` describes how to trace the text; ``backend`` is true if fixes are compared with the
-    compiler backend as well. ``lines``, zero-based, restricts fixes to graph breaks there. Findings
-    in ``tried`` are left alone. ``tell`` is called with a message about each finding before its
-    fixes are tried. ``times`` collects the seconds of each step.
+    compiler backend as well. Searches for recompiles end after ``recompile_seconds`` seconds
+    without a fix. Findings in ``tried`` are left alone. ``tell`` is called with a message about
+    each finding before its fixes are tried. ``times`` collects the seconds of each step.
     """
     times = times or StepTimes()
     text = request.text
@@ -77,6 +85,7 @@ async def fixed(
     traced = tuple(part for part in request.parts if part != "backend")
     rest = list(dict.fromkeys((quick, traced, request.parts)))
     parts, retracer = rest.pop(0), Retracer(tracer)
+    unfixed_seconds = 0.0  # time of the searches for recompiles since the last fix
     while True:
         request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)
         with times.measure("trace"):
@@ -96,11 +105,17 @@ async def fixed(
         # Most recompiles of a program end with the graph breaks before them, so they come last.
         ordered = sorted(places.items(), key=lambda item: item[0][0].startswith("recompile"))
         for place, (finding, targets) in ordered:
-            outside = lines is not None and not applied and finding.range.start.line not in lines
-            if place in offered or outside or place[:3] in tried:
+            if place in offered or place[:3] in tried:
+                continue
+            is_recompile = place[0].startswith("recompile")
+            if is_recompile and unfixed_seconds >= recompile_seconds:
+                offered[place] = Offered(finding, Search(problem=_NOT_TRIED))
                 continue
             tell(f"line {finding.range.start.line + 1}: {finding.message}")
+            began = time.monotonic()
             search = await verifier.fixes(finding, targets)
+            if is_recompile:
+                unfixed_seconds += time.monotonic() - began
             chosen = next((fix for fix in search.fixes if fix.grade in grades), None)
             if chosen is not None:
                 break
@@ -111,6 +126,7 @@ async def fixed(
             parts = rest.pop(0)
             continue
         applied.append(chosen)
+        unfixed_seconds = 0.0
         text = chosen.candidate.text
         # If a recompile has several reasons, one change may remove only one of them.
         offered = {

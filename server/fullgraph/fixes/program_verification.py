@@ -70,6 +70,7 @@ _SECONDS = 150.0
 
 _SIZE = re.compile(r"[\w.\[\]]+\.shape\[\d+\]")
 _NO_REWRITE = "No rewrite applies to this code."
+_AS_MANY_RECOMPILES = "It does not end further recompiles."
 _NOT_REPEATED = "A second run of the program did not show this finding."
 
 
@@ -123,12 +124,22 @@ class ProgramVerifier:
     """Verifies rewrites of a program by running the rewritten program.
 
     ``request`` describes how the file is traced and executed; ``times`` collects the seconds of
-    each step.
+    each step. ``traced`` has the results of executing the original program; None if it was not
+    executed.
     """
 
-    def __init__(self, tracer: Tracer, request: Analyze, times: StepTimes) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        request: Analyze,
+        times: StepTimes,
+        traced: Traced | None = None,
+    ) -> None:
         self._tracer, self._request, self._times = tracer, request, times
-        self._originals: dict[tuple[CompilerCheck, int], _Run] = {}
+        self._runs: dict[tuple[str, CompilerCheck, int, tuple[str, ...]], _Run] = {}
+        """Runs by the arguments of :meth:`_run`. Several findings often get the same rewrite."""
+        if traced is not None:
+            self._runs[request.text, "off", 0, ()] = _Run(traced, None)
 
     async def fixes(self, finding: Finding) -> Search:
         """Verify the rewrites that may fix a finding, in order, up to the first that passes.
@@ -143,6 +154,11 @@ class ProgramVerifier:
         before = await self._run_original(finding, _further_calls(finding))
         if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
             return Search(problem=before.traced.problem or _NOT_REPEATED)
+        if before.traced.seen:
+            with self._times.measure("candidates"):
+                made = await asyncio.to_thread(
+                    candidates_in, self._request.text, finding, before.traced.seen
+                )
         refused: list[Refused] = []
         suggested: list[Fix] = []
         left = list(made)
@@ -156,12 +172,13 @@ class ProgramVerifier:
             one, after = await self._try_candidate(candidate, finding, before)
             if isinstance(one, Refused):
                 refused.append(one)
-                further = await asyncio.to_thread(continue_refused, one)
+                further = await asyncio.to_thread(continue_refused, one, after.traced.seen)
                 left += [each for each in further if each.text not in seen]
                 seen.update(each.text for each in further)
                 continue
             if one.grade == "unsafe":
-                one = await self._end_others(one, finding, before, after, began)
+                if finding.code.startswith("recompile"):
+                    one = await self._end_others(one, finding, before, after, began)
                 fix = replace(one, seconds=time.monotonic() - began)
                 return Search((fix,), tuple(refused))
             suggested.append(replace(one, seconds=time.monotonic() - began))
@@ -177,10 +194,14 @@ class ProgramVerifier:
         """
         current, run, tried = fix, after, 0
         while others := _recompiles_in(run):
+            if len(others) > _MOST_COMBINED:
+                return fix
             made = {
                 one.text: current.candidate.then(one)
                 for other in others[:_MOST_OTHERS]
-                for one in await asyncio.to_thread(candidates_in, current.candidate.text, other)
+                for one in await asyncio.to_thread(
+                    candidates_in, run.traced.text, other, run.traced.seen
+                )
                 if not one.suggestion
             }
             candidates = list(made.values())
@@ -189,14 +210,14 @@ class ProgramVerifier:
                     return fix
                 tried += 1
                 candidate = candidates.pop(0)
-                one, further = await self._try_candidate(candidate, finding, before)
-                is_fix = isinstance(one, Fix) and one.grade == "unsafe"
-                if is_fix and len(_recompiles_in(further)) < len(others):
-                    assert isinstance(one, Fix)
+                one, further = await self._try_candidate(
+                    candidate, finding, before, most_recompiles=len(others) - 1
+                )
+                if isinstance(one, Fix) and one.grade == "unsafe":
                     current, run = one, further
                     break
                 if isinstance(one, Refused) and candidate.text in made:
-                    continued = await asyncio.to_thread(continue_refused, one)
+                    continued = await asyncio.to_thread(continue_refused, one, further.traced.seen)
                     candidates[:0] = continued[:_MOST_CONTINUED]
             else:
                 return fix
@@ -222,12 +243,8 @@ class ProgramVerifier:
         return Refused(candidate, judgment.why, judgment.instead)
 
     async def _run_original(self, finding: Finding, calls: int) -> _Run:
-        compiler = self._compiler_for(finding)
-        if (compiler, calls) not in self._originals:
-            with self._times.measure("trace"):
-                run = await self._run(self._request.text, compiler, calls)
-            self._originals[compiler, calls] = run
-        return self._originals[compiler, calls]
+        with self._times.measure("trace"):
+            return await self._run(self._request.text, self._compiler_for(finding), calls)
 
     def _compiler_for(self, finding: Finding) -> CompilerCheck:
         """Return the compiler to run the program with, so that the finding can occur again.
@@ -249,8 +266,20 @@ class ProgramVerifier:
         ``text`` is the source code of the version. ``compiler`` is the compiler for its graphs.
         Compiled functions are also called up to ``further_calls`` times with inputs of other sizes
         and numbers. ``observed_modules`` are classes whose results are recorded although this
-        version compiles only parts of them.
+        version compiles only parts of them. A repeated run returns the first results.
         """
+        key = text, compiler, further_calls, observed_modules
+        if key not in self._runs:
+            self._runs[key] = await self._execute(*key)
+        return self._runs[key]
+
+    async def _execute(
+        self,
+        text: str,
+        compiler: CompilerCheck,
+        further_calls: int,
+        observed_modules: tuple[str, ...],
+    ) -> _Run:
         program = replace(
             self._request.program,
             further_calls=further_calls,
@@ -280,12 +309,18 @@ class ProgramVerifier:
         return _Run(Traced.from_results(text, results), observed)
 
     async def _try_candidate(
-        self, candidate: Candidate, finding: Finding, before: _Run
+        self,
+        candidate: Candidate,
+        finding: Finding,
+        before: _Run,
+        *,
+        most_recompiles: int | None = None,
     ) -> tuple[Fix | Refused, _Run]:
         """Run the program with a rewrite; return the outcome and the run.
 
         Most rewrites do not end a recompile, which a run with few further calls shows in a fraction
-        of the time, so that run is the first.
+        of the time, so that run is the first. A rewrite that leaves more than ``most_recompiles``
+        findings of recompiles is refused.
         """
         observed = (finding.target,) if candidate.uncompiles_target else ()
         compiler, calls = self._compiler_for(finding), _further_calls(finding)
@@ -295,6 +330,9 @@ class ProgramVerifier:
             judgment = _judge_run(before, after, finding, candidate.left_out)
             if not judgment.better:
                 return Refused(candidate, judgment.why, _instead(judgment, after)), after
+            remaining = _recompiles_in(after)
+            if most_recompiles is not None and len(remaining) > most_recompiles:
+                return Refused(candidate, _AS_MANY_RECOMPILES, remaining[0]), after
         compared = _compare_runs(candidate, before, after)
         if compared.outcome == "differs":
             return Refused(candidate, compared.reason, differs=True), after

@@ -122,6 +122,13 @@ class Text:
         span = self.span(function.name)
         return self._locals_by_function.get(span[0], {}) if span is not None else {}
 
+    def is_traced(self, function: cst.FunctionDef) -> bool | None:
+        """Whether Dynamo traced a function; None if unknown."""
+        if self.locals_seen(function):
+            return True
+        has_parameters = m.matches(function.params, m.Parameters(params=[m.AtLeastN(n=1)]))
+        return False if self.seen and has_parameters else None
+
     @cached_property
     def _locals_by_function(self) -> dict[int, dict[str, tuple[SeenKind, ...]]]:
         """Kinds of values of local variables, by the offset of the function's name in bytes and the

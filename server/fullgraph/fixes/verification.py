@@ -14,7 +14,7 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import libcst as cst
 
@@ -118,14 +118,27 @@ class _Beside(Generic[_T]):
         if self._task is None:
             self._task = asyncio.create_task(self._work())
 
-    async def result(self) -> _T:
+    @property
+    def task(self) -> asyncio.Task[_T]:
         self.begin()
         assert self._task is not None
-        return await self._task
+        return self._task
+
+    async def result(self) -> _T:
+        return await self.task
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+
+
+async def _first_refused(*works: _Beside[Any]) -> Refused | None:
+    """Wait for all of several works; return early with the refusal of the first that refuses."""
+    for done in asyncio.as_completed([work.task for work in works]):
+        result = await done
+        if isinstance(result, Refused):
+            return result
+    return None
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
@@ -159,7 +172,10 @@ class Verifier:
             ("lowered", "inductor") if backend else ("lowered",)
         )
         self._text: Text | None = None
-        self._program_verifier = ProgramVerifier(tracer, request, self._times)
+        of_program = None
+        if traced is not None and "first" in request.parts:
+            of_program = _keep_phases(traced, ("first",))
+        self._program_verifier = ProgramVerifier(tracer, request, self._times, of_program)
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
         """True unless the last full comparison was fast. Then a rewrite that probably differs is
@@ -235,7 +251,10 @@ class Verifier:
                     else:
                         found.append(whole)
                     continue
-                hurried = any(one.differs for one in (*refused, *tried))
+                # If the finding is of a program, a rewrite that may be refused as the previous ones
+                # is compared before the program is executed.
+                failed = (*refused, *tried)
+                hurried = bool(failed and finding.calls) or any(one.differs for one in failed)
                 one = await self._try_candidate(
                     candidate,
                     finding,
@@ -443,20 +462,31 @@ class Verifier:
                 grades = ("safe",) if may_be_safe else ("safe", "unsafe")
                 if isinstance(fix, Fix) and fix.grade in grades and _removes_more(fix, shown):
                     return fix
-            if finding.calls and not candidate.suggestion:
-                if hurried:
-                    brief = await self._compare_targets(candidate, targets, QUICK_SECONDS)
-                    if isinstance(brief, Refused):
-                        return brief
-                # The function may break the graph in its callers now.
-                objection = await self._program_verifier.find_objection(candidate, finding)
-                if objection is not None:
-                    return objection
+            runs_program = bool(finding.calls) and not candidate.suggestion
+            if runs_program and hurried:
+                brief = await self._compare_targets(candidate, targets, QUICK_SECONDS)
+                if isinstance(brief, Refused):
+                    return brief
             times = None
             if candidate.compiles_faster:
                 times = _compile_times(before.of(targets), after)
             if candidate.compiles_faster and not is_faster(times):
                 return Refused(candidate, slow_words(times))
+
+            async def run_program() -> Refused | None:
+                # The function may break the graph in its callers now.
+                if not runs_program:
+                    return None
+                return await self._program_verifier.find_objection(candidate, finding)
+
+            async def compare_and_compile() -> tuple[list[Compared], str] | Refused:
+                compared = await self._compare_targets(
+                    candidate, targets, COMPARE_SECONDS, quick=hurried and not runs_program
+                )
+                if isinstance(compared, Refused):
+                    return compared
+                doubt = await self._compile_targets(candidate, targets, tuple(compared))
+                return doubt if isinstance(doubt, Refused) else (compared, doubt)
 
             async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
                 if not others:
@@ -471,31 +501,26 @@ class Verifier:
                 )
                 return found if isinstance(found, Refused) else (of_all, found)
 
+            program, comparing = _Beside(run_program), _Beside(compare_and_compile)
             calling = _Beside(called_by_others)
-            begun.callback(calling.cancel)
+            for work in (program, comparing, calling):
+                begun.callback(work.cancel)
+            program.begin()
+            comparing.begin()
             if not hurried and not candidate.suggestion:
                 # The last phases are traced in parallel with the comparison, because most
                 # candidates pass it.
                 looking.begin()
                 calling.begin()
-            is_compared_briefly = hurried and bool(finding.calls)
-            compared = await self._compare_targets(
-                candidate, targets, COMPARE_SECONDS, quick=hurried and not is_compared_briefly
-            )
-            if isinstance(compared, Refused):
-                return compared
-            compiling = _Beside(
-                functools.partial(self._compile_targets, candidate, targets, tuple(compared))
-            )
-            begun.callback(compiling.cancel)
-            compiling.begin()
-            called = await calling.result()
+            refused = await _first_refused(program, comparing)
+            if refused is not None:
+                return refused
+            called, outcome = await calling.result(), await comparing.result()
             if isinstance(called, Refused):
                 return called
+            assert not isinstance(outcome, Refused)
+            compared, uncompiled = outcome
             further = await looking.result()
-            uncompiled = await compiling.result()
-            if isinstance(uncompiled, Refused):
-                return uncompiled
         if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
         judgment, compared = called[0], [*compared, *called[1]]

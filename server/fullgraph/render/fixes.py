@@ -69,7 +69,8 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
         if not fixable(finding):
             yield "  There may be more findings, because this code was not traced to its end."
         elif not offered.search.fixes:
-            yield "  No rewrite was found that removes this finding and keeps the behavior."
+            unfound = "No rewrite was found that removes this finding and keeps the behavior."
+            yield f"  {unfound if offered.search.refused else offered.search.problem or unfound}"
             reasons = {refused.why for refused in offered.search.refused}
             if finding.calls and len(reasons) == 1:
                 yield from (f"  {reason}" for reason in reasons)

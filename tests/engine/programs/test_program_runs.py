@@ -34,6 +34,7 @@ from fullgraph_engine.protocol import (
     Region,
     Starting,
     TargetsFound,
+    ValuesSeen,
 )
 from fullgraph_engine.protocol.evidence import BackendEvidence, BreakEvidence
 
@@ -173,6 +174,15 @@ def test_a_break_without_fullgraph_does_not_raise(engine: Engine, program: Progr
     evidence = only(result, BREAK[0]).evidence
     assert isinstance(evidence, BreakEvidence) and evidence.outcome == "resumed"
     assert result.log("stdout") == "doubling\nreached\n"
+
+
+def test_a_program_shows_the_kinds_of_values_in_its_compiled_functions(
+    engine: Engine, program: Program
+) -> None:
+    result = run(engine, program(CALL))
+    (seen,) = (event for event in result.events if isinstance(event, ValuesSeen))
+    kinds = {(one.function, one.name, one.kind) for one in seen.unpack_values() if one.name}
+    assert kinds == {("double", "x", "tensor")}
 
 
 def test_the_call_that_compiles_is_the_site(engine: Engine, program: Program) -> None:

@@ -42,6 +42,13 @@ def configure(parser: Parser) -> None:
         "--compile-time",
         help="Also compile with Inductor, and offer changes that shorten the compile time.",
     )
+    parser.add_argument(
+        "--recompile-time",
+        metavar="SECONDS",
+        type=float,
+        help="Maximum time of searches for recompiles of a program that find no fix. Each rewrite "
+        "that is tried executes the program. Default: 90.",
+    )
     options.add_choice(parser, "--format", ("text", "json"), "Format of the fixes.")
     options.add_forecast(parser)
     options.add_color(parser)
@@ -106,6 +113,7 @@ def run(arguments: Namespace) -> int:
                 grades=("safe", "unsafe") if arguments.unsafe else ("safe",),
                 backend=arguments.backend,
                 forecast=bool(arguments.forecast),
+                recompile_seconds=arguments.recompile_time,
                 write=not arguments.diff,
                 show_progress=progress.show,
                 on_file_done=print_result,

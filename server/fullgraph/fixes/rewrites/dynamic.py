@@ -19,8 +19,8 @@ from fullgraph.fixes.rewrites.compile_sites import (
     with_option,
 )
 from fullgraph.fixes.rewrites.names import code_of
-from fullgraph.fixes.rewrites.placing import insert_before
-from fullgraph.fixes.rewrites.syntax import Syntax, free_variable
+from fullgraph.fixes.rewrites.placing import insert_before, is_bound_around
+from fullgraph.fixes.rewrites.syntax import Syntax, free_variable, names_in
 from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol import Finding
 from fullgraph_engine.protocol.evidence import RecompileEvidence
@@ -202,7 +202,7 @@ def _mark_call(
     changes: list[tuple[cst.CSTNode, Change]] = []
     for (name, axis), small in sizes.items():
         tensor = call.arguments.get(name) or _starred_argument(syntax, call, name)
-        if tensor is None:
+        if tensor is None or is_bound_around(syntax.site, call.node, names_in(tensor)):
             return
         if name not in named:
             named[name] = code_of(tensor)
@@ -252,8 +252,14 @@ def _mark_before(
     test = syntax.expression(f"not {syntax.spelled('torch.compiler.is_compiling')}()")
     eager = cst.If(test, cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in lines]))
     imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
-    may_be_traced = syntax.text.around(call, cst.FunctionDef) is not None
-    for new in (lines, [eager]) if may_be_traced else (lines,):
+    function = syntax.text.around(call, cst.FunctionDef)
+    is_traced = False if function is None else syntax.text.is_traced(function)
+    choices: list[list[cst.Expr] | list[cst.If]] = []
+    if not is_traced:
+        choices.append(lines)
+    if is_traced is not False:
+        choices.append([eager])
+    for new in choices:
         changes = insert_before(syntax.site, call, [*before, *new])
         if changes is not None:
             # A change of the call is inside the statement, which the other change replaces.

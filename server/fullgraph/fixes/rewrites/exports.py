@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import code_of
-from fullgraph.fixes.rewrites.placing import insert_before
+from fullgraph.fixes.rewrites.placing import insert_before, is_bound_around
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import ExportEvidence
@@ -31,7 +31,7 @@ def add_checks(site: Site) -> Iterator[Candidate]:
     if _has_one_value(evidence.check) or not isinstance(site.function, cst.FunctionDef):
         return
     condition = syntax.expression(evidence.check)
-    if site.enclosing((cst.BaseComp,)) is not None and _binds(site, names_in(condition)):
+    if site.expression is not None and is_bound_around(site, site.expression, names_in(condition)):
         return
     call = cst.Call(
         cst.ensure_type(syntax.expression(syntax.spelled("torch._check")), cst.Attribute),
@@ -60,18 +60,3 @@ def _has_one_value(check: str) -> bool:
         return False
     sides = tree.left, *tree.comparators
     return any(all(not isinstance(one, ast.Name) for one in ast.walk(side)) for side in sides)
-
-
-def _binds(site: Site, names: set[str]) -> bool:
-    """Whether a comprehension around the finding assigns one of the names."""
-    here = site.expression
-    for above in (here, *site.text.ancestors(here)) if here is not None else ():
-        if isinstance(above, cst.BaseStatement):
-            break
-        if isinstance(above, cst.BaseComp):
-            part: cst.CompFor | None = above.for_in
-            while part is not None:
-                if names & names_in(part.target):
-                    return True
-                part = part.inner_for_in
-    return False

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from fullgraph.fixes.rewrites.if_conversion import Statement, block
+from fullgraph.fixes.rewrites.syntax import names_in
 from fullgraph.fixes.site import Change, Site
 
 
@@ -78,3 +79,20 @@ def insert_before(
             below = one.with_changes(leading_lines=lines[comment:])
             return [(one, cst.FlattenSentinel([*made, below]))]
     return None
+
+
+def is_bound_around(site: Site, node: cst.CSTNode, names: set[str]) -> bool:
+    """Whether a comprehension or lambda around an expression assigns one of the names, so that
+    statements before the expression cannot use them."""
+    for above in (node, *site.text.ancestors(node)):
+        if isinstance(above, cst.BaseStatement):
+            break
+        if isinstance(above, cst.Lambda) and names & names_in(above.params):
+            return True
+        if isinstance(above, cst.BaseComp):
+            part: cst.CompFor | None = above.for_in
+            while part is not None:
+                if names & names_in(part.target):
+                    return True
+                part = part.inner_for_in
+    return False
