@@ -625,6 +625,25 @@ def test_a_rewrite_for_two_recompiles_is_run_once(monkeypatch: pytest.MonkeyPatc
     assert len(engine.analyzed) == 2
 
 
+def test_what_was_not_traced_is_named() -> None:
+    class Untraced(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            reports = [report(target=f"f{number}", status="no-probe") for number in range(8)]
+            reports.append(
+                dataclasses.replace(report(target="g", status="no-probe"), compiled=False)
+            )
+            done = [TargetDone(0, one) for one in (*reports, report(target="h"))]
+            return Asked([*done, Analyzed(0, request.generation, 0.1)])
+
+    result = asyncio.run(fixed(Untraced(compares_as("same")), request_of("a = 1\n")))
+    assert result.untraced == tuple(f"f{number}" for number in range(8))
+    file = FixedFile("f.py", result.text, result)
+    assert fixed_text(file, PLAIN) == (
+        "f.py: f0, f1, f2, f3, f4, f5 and 2 more were not traced; see `fullgraph check`."
+    )
+    assert len(json.loads(fixed_json((file,), "2.13", ()))["files"][0]["untraced"]) == 8
+
+
 def test_the_search_for_fixes_of_recompiles_ends_after_a_time() -> None:
     engine = Recompiling()
     program = ProgramRequest(seconds=5.0)

@@ -22,11 +22,12 @@ DATA = "aten._local_scalar_dense.default"
 
 
 def tried(
-    marked: str, title: str = "", context: str = "", failure: str = ""
+    marked: str, title: str = "", context: str = "", failure: str = "", condition: str = ""
 ) -> dict[str, list[Candidate]]:
     """The candidates for a finding at what is between « and », by the name of their rewrite.
 
-    ``failure`` is the message of an exception that ended the trace.
+    ``failure`` is the message of an exception that ended the trace; ``condition`` is a condition
+    on a number that data decides.
     """
     start = marked.index("«")
     end = marked.index("»") - 1
@@ -37,7 +38,9 @@ def tried(
         failure or "Graph break",
         Range(positions.position_at(start), positions.position_at(end)),
         context=context,
-        evidence=FailureEvidence("RuntimeError") if failure else BreakEvidence(title),
+        evidence=FailureEvidence("RuntimeError")
+        if failure
+        else BreakEvidence(title, condition=condition),
     )
     found: dict[str, list[Candidate]] = {}
     for candidate in candidates(Text(text), finding):
@@ -317,6 +320,26 @@ def test_a_selection_that_is_only_reduced_is_not_made() -> None:
     )
     escapes = "def f(x):\n    p = «x[x > 0]»\n    return p, p.sum()\n"
     assert "mask-reduction" not in tried(IMPORTS + escapes, DYNAMIC)
+
+
+def test_a_condition_that_data_decides_is_assumed() -> None:
+    module = "from torch.fx.experimental.symbolic_shapes import"
+    source = "import torch\n\n\ndef f(x):\n    return 0 if «x.numel() == 0» and x.dim() else x\n"
+    made = tried(source, condition="Eq(u0, 0)")
+    for assumed in ("guard_or_false", "guard_or_true"):
+        (candidate,) = made[assumed.replace("_", "-")]
+        assert candidate.text == (
+            f"import torch\n{module} {assumed}\n\n\ndef f(x):\n"
+            f"    return 0 if {assumed}(x.numel() == 0) and x.dim() else x\n"
+        )
+        assert candidate.gives_up and not candidate.preserves
+    assert "guard-or-false" not in tried(source)
+    # The name means something else in this file.
+    other = tried(f"guard_or_true = 1\n{source}", condition="Eq(u0, 0)")
+    assert set(other) & {"guard-or-false", "guard-or-true"} == {"guard-or-false"}
+    imported = tried(f"{module} guard_or_true\n{source}", condition="Eq(u0, 0)")
+    (candidate,) = imported["guard-or-true"]
+    assert candidate.text.count("import guard_or_true") == 1
 
 
 @pytest.mark.parametrize(

@@ -373,6 +373,33 @@ async def test_a_size_that_data_decide_is_no_constant(engine: Engine) -> None:
                 assert not always
 
 
+SELECTED = """\
+import torch
+
+
+def total(x, mask):
+    chosen = x[mask]
+    if chosen.numel() == 0:
+        chosen = x[:2] * EMPTY
+    return (chosen * 2).sum()
+
+
+torch.compile(total)(torch.rand(8, requires_grad=True), torch.rand(8) > 0.5)
+"""
+
+
+@pytest.mark.parametrize(("empty", "is_fixed"), [("0.0", True), ("1.0", False)])
+async def test_a_condition_on_the_number_of_selected_elements(
+    engine: Engine, empty: str, is_fixed: bool
+) -> None:
+    """Compiled code that ignores the condition must be right where no element is selected."""
+    found = await searched(engine, SELECTED.replace("EMPTY", empty), "graph-break/GB0036", "first")
+    fixes = [fix for fix in found["total"].fixes if "guard-or" in fix.candidate.rewrite]
+    assert [fix.grade for fix in fixes] == (["unsafe"] if is_fixed else [])
+    refused = [one.why for one in found["total"].refused if "guard-or" in one.candidate.rewrite]
+    assert bool(refused) != is_fixed
+
+
 ROWS = """\
 import torch
 

@@ -37,6 +37,8 @@ COMPARABLE = 0.05
 """Maximum deviation of eager results from double precision that counts as rounding, as a share of
 the largest element.
 """
+_MOST_VALUES = 24
+"""Maximum number of compiled calls with the given sizes and other values."""
 _MAX_ERROR_LENGTH = 300
 """Maximum number of characters of a compiler's error that a message repeats."""
 
@@ -51,7 +53,7 @@ def prepare_comparison() -> None:
 
 def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> Iterator[Case]:
     """Yield calls for inference and for training, first with the given sizes, then with other
-    sizes.
+    sizes, and further calls for training with the given sizes and other values.
 
     The other sizes are at least 2 if such a call exists. Dynamo treats 0 and 1 as constants, and
     torch itself cannot compile the gradients of some losses for empty tensors.
@@ -72,17 +74,35 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
     subject = subject_of(function)
     is_module = isinstance(subject, torch.nn.Module)
     has_parameters = is_module and any(True for _ in subject.parameters())
-    for case in (*cases[:1], *resized[:1]):
-        plain = replace(case, parameters="given")
-        training = replace(
-            plain,
+
+    def for_training(case: Case) -> Case:
+        return replace(
+            case,
+            parameters="given",
             training=True if is_module else None,
             recording=True,
             grad=case.grad or not has_parameters,
         )
+
+    for case in (*cases[:1], *resized[:1]):
+        plain = replace(case, parameters="given")
         yield replace(plain, training=False if is_module else None, recording=False, grad=False)
-        yield training
-        yield training
+        yield for_training(case)
+        yield for_training(case)
+    # These calls do not compile again. Compiled code may be wrong for some values only, because it
+    # may assume the result of a condition.
+    with_other_values = [case for case in cases[1:] if _has_other_values(case)]
+    for case in with_other_values[:_MOST_VALUES]:
+        yield for_training(replace(case, grad=cases[0].grad))
+
+
+def _has_other_values(case: Case) -> bool:
+    """Whether a test call differs from the first one only in the elements of tensors, and all of
+    them are finite."""
+    only_elements = all(
+        not (change.sizes or change.other) and change.same_as is None for change in case.changes
+    )
+    return only_elements and case.is_finite and not (case.dtype or case.strided)
 
 
 def describe_call(words: str, case: Case) -> str:

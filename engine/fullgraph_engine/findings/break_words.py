@@ -72,6 +72,10 @@ def describe_break(cause: Cause, code: str = "") -> BreakWords:
     the break is in another file.
     """
     found = _BreakFacts(cause, code)
+    if cause.condition:
+        return BreakWords(
+            "this condition depends on tensor data", "use `torch.cond` or `guard_or_false`"
+        )
     for pattern, make in _KNOWN:
         if pattern.match(cause.kind):
             words = make(found)

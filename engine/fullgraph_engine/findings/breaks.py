@@ -57,6 +57,7 @@ def break_finding(
             first.kind,
             record.outcome,
             strict if record.outcome == "raised" else "",
+            first.condition,
         ),
         causes=(break_causes.break_cause(code, record, place, source),),
     )

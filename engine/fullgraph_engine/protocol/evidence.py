@@ -42,6 +42,9 @@ class BreakEvidence:
     strict: str = ""
     """Argument or function that turns the break into an error, such as ``fullgraph=True``; empty if
     it is not an error."""
+    condition: str = ""
+    """Condition that Dynamo could not decide because it depends on tensor data, as Dynamo writes it
+    (``Eq(u0, 0)``); empty for other breaks."""
     kind: Literal["break"] = "break"
 
     @property

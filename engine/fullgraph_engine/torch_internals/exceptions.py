@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch._dynamo.exc
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+from torch.fx.experimental.symbolic_shapes import (
+    ConstraintViolationError,
+    GuardOnDataDependentSymNode,
+)
 
 TorchDynamoException = torch._dynamo.exc.TorchDynamoException
 TorchRuntimeError = torch._dynamo.exc.TorchRuntimeError
@@ -32,6 +35,7 @@ ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException
 __all__ = [
     "BREAKS",
     "ConstraintViolationError",
+    "GuardOnDataDependentSymNode",
     "ObservedFakeError",
     "RecompileLimitError",
     "TorchDynamoException",

@@ -7,7 +7,12 @@ import types
 from collections.abc import Iterable
 
 from .. import texts
-from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
+from ..torch_internals.exceptions import (
+    GuardOnDataDependentSymNode,
+    ObservedFakeError,
+    TorchRuntimeError,
+    UserError,
+)
 from .recording import Cause
 
 _causes_by_text: dict[str, Cause] = {}
@@ -59,6 +64,7 @@ def read_unimplemented() -> tuple[Cause | None, BaseException | None]:
                 str(arguments.get("explanation", "")),
                 tuple(str(hint) for hint in arguments.get("hints") or ()),
                 str(arguments.get("context", "")),
+                _undecided_condition(sys.exc_info()[1]),
             )
             source = arguments.get("from_exc")
             return cause, source if isinstance(source, BaseException) else None
@@ -76,13 +82,22 @@ def cause_chain(error: BaseException) -> tuple[Cause, ...]:
         if cause is None:
             kind = getattr(current, "gb_type", None) or type(current).__name__
             text = str(getattr(current, "msg", current))
-            cause = Cause(kind=str(kind), explanation=text)
+            condition = _undecided_condition(current)
+            cause = Cause(str(kind), text, condition=condition)
         chain.append(cause)
         source = getattr(current, "_fullgraph_source", None)
         # An ordinary exception ends the chain, for example one of a failing fake kernel. Its text
         # is already in the explanation.
         current = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(map(_plain, reversed(chain)))
+
+
+def _undecided_condition(error: BaseException | None) -> str:
+    """Return the condition that Dynamo could not decide (``Eq(u0, 0)``) if it is the reason for an
+    error; else ""."""
+    if isinstance(error, UserError):
+        error = error.__cause__ or error.__context__
+    return str(error.cond) if isinstance(error, GuardOnDataDependentSymNode) else ""
 
 
 def find_operator_error(error: BaseException) -> BaseException | None:
@@ -119,6 +134,7 @@ def _plain(cause: Cause) -> Cause:
         texts.plain(cause.explanation),
         tuple(map(texts.plain, cause.hints)),
         texts.plain(cause.context),
+        cause.condition,
     )
 
 

@@ -25,6 +25,9 @@ class Cause:
     explanation: str = ""
     hints: tuple[str, ...] = ()
     context: str = ""
+    condition: str = ""
+    """Condition that Dynamo could not decide because it depends on tensor data, as Dynamo writes it
+    (``Eq(u0, 0)``); empty for other errors."""
 
 
 @dataclass(frozen=True)

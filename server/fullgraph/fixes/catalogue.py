@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
 from fullgraph.fixes.outcomes import Refused
 from fullgraph.fixes.rewrites import (
     autograd,
@@ -95,6 +96,7 @@ REWRITES: tuple[Rewrite, ...] = (
     dynamic_outputs.masked_assignment,
     returned_numbers.returned_numbers,
     scalars.capture_numbers,
+    dynamic_outputs.assumed_conditions,
     dynamic_outputs.capture_sizes,
     autograd.traced_gradients,
     packed.pad_sequences,
@@ -139,12 +141,37 @@ def candidates_in(
 
 
 def continue_refused(refused: Refused, seen: Sequence[SeenValue] = ()) -> tuple[Candidate, ...]:
-    """Return candidates that continue a refused rewrite which replaced the finding by a new one.
-    Each also fixes the new finding.
+    """Return candidates that continue a refused rewrite which replaced the finding by new ones.
+    Each also fixes the new findings, or the first of them.
 
     ``seen`` are the kinds of values that the trace of the rewrite saw.
     """
-    if refused.instead is None:
+    if not refused.instead:
         return ()
-    made = candidates_in(refused.candidate.text, refused.instead, seen)
-    return tuple(refused.candidate.then(one) for one in made if not one.suggestion)
+    try:
+        text = Text(refused.candidate.text, seen)
+    except Unparsable:
+        return ()
+    first, *others = refused.instead
+    made = [one for one in candidates(text, first) if not one.suggestion]
+    extended = (extend_to_findings(text, one, others) for one in made)
+    return tuple(refused.candidate.then(one) for one in extended)
+
+
+def extend_to_findings(text: Text, candidate: Candidate, findings: Sequence[Finding]) -> Candidate:
+    """Return a candidate that applies its rewrite at further findings of the text as well, and
+    gives up no more.
+
+    It is ``candidate`` itself if the rewrite does not apply at any of ``findings``.
+    """
+    for finding in findings:
+        for other in candidates(text, finding):
+            edits = merge_edits(
+                edits_between(text.text, candidate.text), edits_between(text.text, other.text)
+            )
+            alone = dataclasses.replace(other, text=candidate.text)
+            if alone == candidate and edits is not None:
+                changed = apply_edits(text.text, edits)
+                candidate = dataclasses.replace(candidate, text=changed)
+                break
+    return candidate

@@ -55,6 +55,9 @@ class Fixed:
     left: tuple[Offered, ...] = ()
     problem: str = ""
     """Sentence that explains why fixes could not be tried; empty otherwise."""
+    untraced: tuple[str, ...] = ()
+    """Names of functions and classes without inputs or over the time limit of the file, whose graph
+    breaks are unknown."""
 
 
 async def fixed(
@@ -138,7 +141,12 @@ async def fixed(
             parts = rest.pop(0)
     left = [offered.get(place, Offered(finding)) for place, (finding, _) in places.items()]
     left += [Offered(finding) for finding in now.findings if _hides_findings(finding)]
-    return Fixed(text, tuple(applied), tuple(left))
+    untraced = dict.fromkeys(
+        one.name
+        for one in now.reports
+        if one.status in ("no-probe", "skipped") and one.compiled is not False
+    )
+    return Fixed(text, tuple(applied), tuple(left), untraced=tuple(untraced))
 
 
 def _hides_findings(finding: Finding) -> bool:

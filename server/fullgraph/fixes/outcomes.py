@@ -83,9 +83,9 @@ class Refused:
 
     candidate: Candidate
     why: str
-    instead: Finding | None = None
-    """Graph break that replaces the finding in the rewritten code, if it is the only new finding;
-    else None.
+    instead: tuple[Finding, ...] = ()
+    """Graph breaks that replace the finding in the rewritten code, if all new findings are of one
+    kind; else empty.
     """
     differs: bool = False
     """True if the rewritten code was executed and behaves differently."""

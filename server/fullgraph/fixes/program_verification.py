@@ -65,8 +65,9 @@ _MOST_COMBINED = 8
 """Maximum number of combinations of rewrites to run for one fix."""
 _MOST_CONTINUED = 3
 """Maximum number of rewrites that continue one refused combination."""
-_SECONDS = 150.0
-"""Maximum wall time in seconds for the search for one finding; a run in progress is completed."""
+SEARCH_SECONDS = 90.0
+"""Maximum wall time in seconds for the search for one finding of a program; a run in progress is
+completed."""
 
 _SIZE = re.compile(r"[\w.\[\]]+\.shape\[\d+\]")
 _NO_REWRITE = "No rewrite applies to this code."
@@ -164,7 +165,7 @@ class ProgramVerifier:
         left = list(made)
         seen = {one.text for one in left}
         for _ in range(_MOST_TRIED):
-            if not left or time.monotonic() - began > _SECONDS:
+            if not left or time.monotonic() - began > SEARCH_SECONDS:
                 break
             candidate = left.pop(0)
             if candidate.suggestion:
@@ -206,7 +207,7 @@ class ProgramVerifier:
             }
             candidates = list(made.values())
             while candidates:
-                if tried >= _MOST_COMBINED or time.monotonic() - began > _SECONDS:
+                if tried >= _MOST_COMBINED or time.monotonic() - began > SEARCH_SECONDS:
                     return fix
                 tried += 1
                 candidate = candidates.pop(0)
@@ -332,7 +333,7 @@ class ProgramVerifier:
                 return Refused(candidate, judgment.why, _instead(judgment, after)), after
             remaining = _recompiles_in(after)
             if most_recompiles is not None and len(remaining) > most_recompiles:
-                return Refused(candidate, _AS_MANY_RECOMPILES, remaining[0]), after
+                return Refused(candidate, _AS_MANY_RECOMPILES, (remaining[0],)), after
         compared = _compare_runs(candidate, before, after)
         if compared.outcome == "differs":
             return Refused(candidate, compared.reason, differs=True), after
@@ -376,12 +377,12 @@ def _recompiles_in(run: _Run) -> list[Finding]:
     return [one for one in found if one.code != "recompile/limit"]
 
 
-def _instead(judgment: Judgment, after: _Run) -> Finding | None:
-    """Return the finding that a rewrite would have to end as well, to be better; None if it is not
-    one finding."""
+def _instead(judgment: Judgment, after: _Run) -> tuple[Finding, ...]:
+    """Return the findings that a rewrite would have to end as well, to be better; empty if they are
+    of several kinds."""
     if judgment.gone and judgment.problem and not judgment.appeared:
         # Another reason recompiles as often.
-        return next(iter(_recompiles_in(after)), None)
+        return tuple(_recompiles_in(after)[:1])
     return judgment.instead
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, Union
 
 import libcst as cst
 import libcst.matchers as m
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from fullgraph.domain.positions import TextPositions
@@ -207,6 +208,11 @@ class Site:
         """Return the source code of a node as one line, with single spaces."""
         return " ".join(self.code(node).split())
 
+    def imports(self, name: str) -> bool:
+        """Whether the module has the statement ``import name`` at its top level; for
+        ``module:name``, the statement ``from module import name``."""
+        return _has_import(self.module, name)
+
     def replaced(
         self,
         changes: Sequence[tuple[cst.CSTNode, Change]],
@@ -214,7 +220,7 @@ class Site:
         imports: Sequence[str] = (),
     ) -> str:
         """Return the text with nodes replaced or removed, and with ``import`` statements for
-        missing modules of ``imports``.
+        missing modules of ``imports``. ``module:name`` imports a name from a module.
 
         The nodes of ``changes`` must not contain each other.
         """
@@ -260,18 +266,25 @@ class Site:
 
 
 def _has_import(module: cst.Module, name: str) -> bool:
-    """Whether a module has the statement ``import name`` at its top level."""
-    return any(
-        isinstance(small, cst.Import)
-        and any(alias.asname is None and alias.evaluated_name == name for alias in small.names)
-        for line in module.body
-        if isinstance(line, cst.SimpleStatementLine)
-        for small in line.body
-    )
+    """Whether a module has the statement ``import name`` at its top level; for ``module:name``,
+    the statement ``from module import name``."""
+    source, _, attribute = name.rpartition(":")
+    for line in module.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.ImportFrom) and source:
+                found = get_full_name_for_node(small.module) if small.module is not None else ""
+                aliases = small.names if found == source else ()
+            else:
+                aliases = small.names if isinstance(small, cst.Import) and not source else ()
+            names = aliases if not isinstance(aliases, cst.ImportStar) else ()
+            if any(one.asname is None and one.evaluated_name == attribute for one in names):
+                return True
+    return False
 
 
 def _add_import(module: cst.Module, name: str) -> cst.Module:
-    """Add the statement ``import name`` after the first imports of a module.
+    """Add the statement ``import name`` after the first imports of a module; for ``module:name``,
+    the statement ``from module import name``.
 
     The visitor of LibCST for this purpose reads the whole module and is slow.
     """
@@ -279,7 +292,9 @@ def _add_import(module: cst.Module, name: str) -> cst.Module:
     place = 1 if module.get_docstring() is not None else 0
     while place < len(statements) and _is_import(statements[place]):
         place += 1
-    statement = cst.parse_statement(f"import {name}", config=module.config_for_parsing)
+    source, _, attribute = name.rpartition(":")
+    code = f"from {source} import {attribute}" if source else f"import {name}"
+    statement = cst.parse_statement(code, config=module.config_for_parsing)
     rest = statements[place:]
     if rest and not _begins_with_blank_line(rest[0]):
         rest[0] = rest[0].with_changes(leading_lines=[cst.EmptyLine(), *rest[0].leading_lines])

@@ -141,6 +141,12 @@ def is_alike(one: Finding, other: Finding) -> bool:
     return (one.code, _finding_words(one)) == (other.code, _finding_words(other))
 
 
+def _share_cause(one: Finding, other: Finding) -> bool:
+    """Whether two findings are graph breaks at conditions on numbers from tensors."""
+    kinds = one.evidence, other.evidence
+    return all(isinstance(kind, BreakEvidence) and kind.condition for kind in kinds)
+
+
 @dataclass(frozen=True)
 class Judgment:
     """The effect of a rewrite on the findings of the traced functions, from traces before and after
@@ -166,15 +172,18 @@ class Judgment:
         return self.gone and not self.appeared and not self.problem
 
     @property
-    def instead(self) -> Finding | None:
-        """Finding that replaced the removed one, if it is the only new one; else None.
+    def instead(self) -> tuple[Finding, ...]:
+        """Findings that replaced the removed one, if all new ones are of one kind; else empty.
 
-        It is another graph break, or a size that became a constant.
+        They are other graph breaks, or sizes that became constants.
         """
-        if self.problem or not self.gone or len(self.appeared) != 1:
-            return None
-        one = self.appeared[0]
-        return one if _is_break(one) or one.code in _CONSTANT_SIZES else None
+        if self.problem or not self.gone or not self.appeared:
+            return ()
+        # Dynamo may report one condition twice: for a function and for its inlined call.
+        first, *others = {one.range: one for one in self.appeared}.values()
+        of_one_kind = all(is_alike(one, first) or _share_cause(one, first) for one in others)
+        can_be_fixed = _is_break(first) or first.code in _CONSTANT_SIZES
+        return (first, *others) if of_one_kind and can_be_fixed else ()
 
     @property
     def why(self) -> str:

@@ -19,14 +19,14 @@ from typing import Any, Generic, TypeVar
 import libcst as cst
 
 from fullgraph.domain.positions import text_hash
-from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between, merge_edits
-from fullgraph.fixes.catalogue import candidates, continue_refused
+from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
+from fullgraph.fixes.catalogue import candidates, continue_refused, extend_to_findings
 from fullgraph.fixes.outcomes import CompileTimes, is_faster, slow_words
 from fullgraph.fixes.outcomes import Fix as Fix
 from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
 from fullgraph.fixes.outcomes import Search as Search
-from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
+from fullgraph.fixes.program_verification import SEARCH_SECONDS, ProgramVerifier, needs_program
 from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
@@ -236,6 +236,9 @@ class Verifier:
             tried: list[Refused] = []
             for number, candidate in enumerate(made := made[:_MOST_TRIED]):
                 better = candidate.preserves and not candidate.gives_up
+                is_late = finding.calls and time.monotonic() - began > SEARCH_SECONDS
+                if is_late and not candidate.suggestion:
+                    break
                 if any(map(_is_applicable, found)) and not better:
                     continue
                 if (refused or tried) and not found and number + 1 < len(made):
@@ -396,26 +399,6 @@ class Verifier:
         function = Site(self._text, finding).function
         return tuple(one for one in places if Site(self._text, one).function is function)
 
-    def _extend_to_siblings(self, candidate: Candidate, siblings: Sequence[Finding]) -> Candidate:
-        """Return a candidate that applies the same rewrite at further findings as well.
-
-        It is ``candidate`` itself if the rewrite does not apply at any of ``siblings``.
-        """
-        assert self._text is not None
-        for sibling in siblings:
-            for other in candidates(self._text, sibling):
-                edits = merge_edits(
-                    edits_between(self._request.text, candidate.text),
-                    edits_between(self._request.text, other.text),
-                )
-                # The rewritten code may not lose more than at the first finding.
-                lone = dataclasses.replace(other, text=candidate.text)
-                if lone == candidate and edits is not None:
-                    changed = apply_edits(self._request.text, edits)
-                    candidate = dataclasses.replace(candidate, text=changed)
-                    break
-        return candidate
-
     async def _try_candidate(
         self,
         candidate: Candidate,
@@ -453,7 +436,8 @@ class Verifier:
                 return shown
             whole = candidate
             if siblings and not candidate.suggestion:
-                whole = await asyncio.to_thread(self._extend_to_siblings, candidate, siblings)
+                assert self._text is not None
+                whole = await asyncio.to_thread(extend_to_findings, self._text, candidate, siblings)
             if whole.text != candidate.text:
                 fix = await self._try_candidate(
                     whole, finding, before, phases, targets, others, hurried=hurried, likely=True
@@ -551,7 +535,7 @@ class Verifier:
         """
         lacking = _missing_kernel(after)
         judgment = judge_rewrite(before, after, finding)
-        excused = lacking is None or ".library" in self._request.text
+        excused = not lacking or ".library" in self._request.text
         if judgment.appeared and excused and phases != _phases_of_finding(finding):
             names = tuple(dict.fromkeys(one.name for one in before.reports))
             judgment = judge_rewrite(await self._trace_original(names, phases), after, finding)
@@ -824,14 +808,18 @@ def _is_applicable(fix: Fix) -> bool:
 
 def _continue_all(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
     """Return the candidates that continue refused rewrites, except suggestions, each text once."""
-    # The only fault of an operator without a fake kernel is the missing kernel.
-    ordered = (one for one in sorted(refused, key=_brings_break) if not one.candidate.suggestion)
+    ordered = (one for one in sorted(refused, key=_rank) if not one.candidate.suggestion)
     further = (each for one in ordered for each in continue_refused(one))
     return tuple({each.text: each for each in further}.values())
 
 
-def _brings_break(refused: Refused) -> bool:
-    return refused.instead is None or not isinstance(refused.instead.evidence, ExportEvidence)
+def _rank(refused: Refused) -> int:
+    """Return a number by which refused rewrites are sorted before they are continued."""
+    kinds = [one.evidence for one in refused.instead]
+    if any(isinstance(one, BreakEvidence) and one.condition for one in kinds):
+        return 0  # a condition needs the fewest changes
+    # The only fault of an operator without a fake kernel is the missing kernel.
+    return 1 if any(isinstance(one, ExportEvidence) for one in kinds) else 2
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
@@ -941,15 +929,16 @@ def _grade_candidate(candidate: Candidate, compared: Sequence[Compared]) -> tupl
     return "safe", ""
 
 
-def _missing_kernel(after: Traced) -> Finding | None:
-    """Return the finding that a new custom operator does not have a fake kernel; None without one.
+def _missing_kernel(after: Traced) -> tuple[Finding, ...]:
+    """Return the finding that a new custom operator does not have a fake kernel, as a tuple; empty
+    without one.
 
     It contains the recorded calls of the operator.
     """
     for one in after.findings:
         if isinstance(one.evidence, ExportEvidence) and one.evidence.calls:
-            return one
-    return None
+            return (one,)
+    return ()
 
 
 def _is_refused(compared: Compared) -> bool:

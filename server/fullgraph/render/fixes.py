@@ -40,6 +40,10 @@ class FixedFile:
     times: StepTimes | None = None
 
 
+_MOST_UNTRACED = 6
+"""Maximum number of names of untraced functions and classes that a text lists."""
+
+
 def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
     """Format the result of fixing a file, with a line for each applied fix and each graph break
     that remains.
@@ -84,6 +88,12 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
         if verbose:
             for refused in offered.search.refused:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"
+    if untraced := file.fixed.untraced:
+        names = ", ".join(untraced[:_MOST_UNTRACED])
+        more = len(untraced) - _MOST_UNTRACED
+        names += f" and {more} more" if more > 0 else ""
+        verb = "was" if len(untraced) == 1 else "were"
+        yield f"{paint(Style.STRONG, file.path)}: {names} {verb} not traced; see `fullgraph check`."
 
 
 def upstream_cause(offered: Offered) -> BreakCause | None:
@@ -160,6 +170,7 @@ def _file_json(file: FixedFile) -> dict[str, Any]:
         },
         "applied": [],
         "left": [],
+        "untraced": list(file.fixed.untraced),
     }
     text = file.before
     for fix in file.fixed.applied:

@@ -209,6 +209,31 @@ def test_the_compiled_code_is_called_with_other_sizes_than_0(
     assert compared.outcome == outcome, compared
 
 
+CHOSEN = """
+import torch
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+def f(x, mask):  # fullgraph: x=f32[8], mask=b8[8]
+    chosen = x[mask]
+    if chosen.numel() == 0:
+        chosen = x[:2] * 2
+    return chosen.sum()
+"""
+
+
+@pytest.mark.parametrize(("none", "outcome"), [("x[:2] * 0", "same"), ("x[:2] * 2", "differs")])
+def test_the_compiled_code_is_called_with_other_values(
+    comparer: Comparer, none: str, outcome: str
+) -> None:
+    """Compiled code ignores the condition, which is true only for a mask without true elements."""
+    original = CHOSEN.replace("x[:2] * 2", none)
+    guarded = "torch.fx.experimental.symbolic_shapes.guard_or_false(chosen.numel() == 0)"
+    changed = original.replace("chosen.numel() == 0", guarded).replace(
+        "import torch\n", "import torch, torch.fx.experimental.symbolic_shapes\n"
+    )
+    compared = compile_changed(comparer, original, changed, compiled_by="lowered")
+    assert compared.outcome == outcome, compared
+
+
 def test_a_compiler_error_speaks_against_the_changed_code_only(comparer: Comparer) -> None:
     compared = compile_changed(comparer, BREAKS, UNBOUNDED, compiled_by="lowered")
     assert compared.outcome == "differs", compared

@@ -254,12 +254,7 @@ def _mark_before(
     imports = [one for mark in marks.values() for one in syntax.imports_for(mark)]
     function = syntax.text.around(call, cst.FunctionDef)
     is_traced = False if function is None else syntax.text.is_traced(function)
-    choices: list[list[cst.Expr] | list[cst.If]] = []
-    if not is_traced:
-        choices.append(lines)
-    if is_traced is not False:
-        choices.append([eager])
-    for new in choices:
+    for new in (lines,) if is_traced is False else (lines, [eager]):
         changes = insert_before(syntax.site, call, [*before, *new])
         if changes is not None:
             # A change of the call is inside the statement, which the other change replaces.

@@ -12,11 +12,13 @@ from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     bound_variables,
+    names_in,
     reads,
     same,
     targets,
 )
 from fullgraph.fixes.site import Change, Replacing, Site
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 _NEUTRAL = {
     "sum": "0",
@@ -36,6 +38,11 @@ _NEUTRAL = {
 number does not change the reduction's result: 0 for ``sum``.
 """
 
+_SYMBOLIC_SHAPES = "torch.fx.experimental.symbolic_shapes"
+_UNDECIDED = (
+    "Compiled code does not check the condition if it depends on tensor data, and assumes that it "
+    "is {}."
+)
 CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 
 
@@ -299,6 +306,34 @@ def padded_places(site: Site) -> Iterator[Candidate]:
             suggestion=True,
         )
         return
+
+
+def assumed_conditions(site: Site) -> Iterator[Candidate]:
+    """Yield rewrites of a condition on a size or number that depends on tensor data, such as
+    ``len(x[mask]) == 0``, with ``guard_or_false`` and ``guard_or_true``.
+
+    Both functions return the condition if its value is known, as in eager mode. Otherwise they
+    return False or True.
+    """
+    evidence = site.finding.evidence
+    if not isinstance(evidence, BreakEvidence) or not evidence.condition:
+        return
+    syntax = Syntax(site)
+    test = next((one for one in syntax.around if isinstance(one, cst.Comparison)), None)
+    if test is None:
+        return
+    for assumed in (False, True):
+        name = f"guard_or_{assumed}".lower()
+        required = f"{_SYMBOLIC_SHAPES}:{name}"
+        if name in names_in(syntax.module) and not site.imports(required):
+            continue
+        call = cst.Call(cst.Name(name), [cst.Arg(test.with_changes(lpar=[], rpar=[]))])
+        yield Candidate(
+            f"guard-or-{assumed}".lower(),
+            f"Compile the branch where the condition is {str(assumed).lower()}, with `{name}`",
+            site.replaced([(test, call)], imports=[required]),
+            gives_up=_UNDECIDED.format(str(assumed).lower()),
+        )
 
 
 def capture_sizes(site: Site) -> Iterator[Candidate]:
