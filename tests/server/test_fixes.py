@@ -649,7 +649,7 @@ def test_the_search_for_fixes_of_recompiles_ends_after_a_time() -> None:
     program = ProgramRequest(seconds=5.0)
     request = dataclasses.replace(request_of(RECOMPILING), program=program, parts=("first",))
     (left,) = asyncio.run(fixed(engine, request, recompile_seconds=0.0)).left
-    assert "`--recompile-time`" in left.search.why_unfixed
+    assert "fix --recompile-time`" in left.search.why_unfixed
     assert {one.text for one in engine.analyzed} == {RECOMPILING}
 
 

@@ -295,8 +295,12 @@ class _ModuleExecutor:
             functions = self.analyze.only if self.analyze.callers else ()
             discovery = self.pipeline.discover(text, path, self.analyze.methods, functions)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            self.reporter.report_findings((_syntax_error(error, self.lines),))
-            self.reporter.send(TextUnparsable(str(error)))
+            finding = _syntax_error(error, self.lines)
+            self.reporter.report_findings((finding,))
+            where = (
+                f" on line {finding.range.start.line + 1}" if isinstance(error, SyntaxError) else ""
+            )
+            self.reporter.send(TextUnparsable(f"{_parser_message(error)}{where}"))
             return False
         self.tree = tree
         self.reporter.report_findings(discovery.findings)
@@ -632,6 +636,11 @@ class _ModuleExecutor:
             self.reporter.send(Log(self.analyze.request, "engine", text))
 
 
+def _parser_message(error: BaseException) -> str:
+    """Return why Python could not parse a text, without the line."""
+    return getattr(error, "msg", None) or texts.error_message(error) or type(error).__name__
+
+
 def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
     line = (getattr(error, "lineno", None) or 1) - 1
     where = frames.line_range(line, lines)
@@ -647,10 +656,9 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
         where = Range(
             Position(line, min(start_byte, stop_byte)), Position(line, max(stop_byte, start_byte))
         )
-    message = getattr(error, "msg", None) or texts.error_message(error) or type(error).__name__
     return Finding(
         code="trace/syntax-error",
-        message=f"The file does not parse: {message}",
+        message=f"The file does not parse: {_parser_message(error)}",
         range=where,
         mode="real",
         identity="trace/syntax-error",

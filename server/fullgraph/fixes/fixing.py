@@ -27,8 +27,8 @@ RECOMPILE_SECONDS = 90.0
 """Default time limit, in seconds, of searches for recompiles that find no fix. Each rewrite that is
 tried executes the program."""
 _NOT_TRIED = (
-    "No fix was searched for this recompile, because the searches for other recompiles took too "
-    "long; give them more time with `--recompile-time`."
+    "No fix was searched for this recompile, because searches for other recompiles took too long; "
+    "give them more time with `fullgraph fix --recompile-time`."
 )
 
 
