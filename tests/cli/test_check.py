@@ -206,6 +206,7 @@ def test_json_is_as_promised(command_line: CommandLine) -> None:
         "title": "Unsupported Tensor.item() call",
         "outcome": "resumed",
         "strict": "",
+        "condition": "",
         "kind": "break",
     }
     assert found["data"]["fixes"] == [{"title": "f", "edits": [{"range": utf16, "text": "y"}]}]
