@@ -65,7 +65,7 @@ _MOST_COMBINED = 8
 """Maximum number of combinations of rewrites to run for one fix."""
 _MOST_CONTINUED = 3
 """Maximum number of rewrites that continue one refused combination."""
-SEARCH_SECONDS = 90.0
+_SECONDS = 90.0
 """Maximum wall time in seconds for the search for one finding of a program; a run in progress is
 completed."""
 
@@ -165,7 +165,7 @@ class ProgramVerifier:
         left = list(made)
         seen = {one.text for one in left}
         for _ in range(_MOST_TRIED):
-            if not left or time.monotonic() - began > SEARCH_SECONDS:
+            if not left or time.monotonic() - began > _SECONDS:
                 break
             candidate = left.pop(0)
             if candidate.suggestion:
@@ -207,7 +207,7 @@ class ProgramVerifier:
             }
             candidates = list(made.values())
             while candidates:
-                if tried >= _MOST_COMBINED or time.monotonic() - began > SEARCH_SECONDS:
+                if tried >= _MOST_COMBINED or time.monotonic() - began > _SECONDS:
                     return fix
                 tried += 1
                 candidate = candidates.pop(0)

@@ -26,7 +26,7 @@ from fullgraph.fixes.outcomes import Fix as Fix
 from fullgraph.fixes.outcomes import Grade as Grade
 from fullgraph.fixes.outcomes import Refused as Refused
 from fullgraph.fixes.outcomes import Search as Search
-from fullgraph.fixes.program_verification import SEARCH_SECONDS, ProgramVerifier, needs_program
+from fullgraph.fixes.program_verification import ProgramVerifier, needs_program
 from fullgraph.fixes.site import Site, Text, Unparsable
 from fullgraph.fixes.step_times import StepTimes
 from fullgraph.fixes.tracing import (
@@ -71,6 +71,9 @@ A rewrite that behaves differently usually differs for most inputs, so a short c
 """
 CALLER_SECONDS = 0.4
 """Maximum seconds to compare a function that calls the function with the finding."""
+_PROGRAM_SECONDS = 45.0
+"""Maximum seconds of the search for one finding of a program, because each rewrite is executed with
+the program; a rewrite in progress is completed."""
 _MOST_TARGETS = 3
 """Maximum number of functions for which a fix is verified, if several traced functions have the
 finding.
@@ -236,7 +239,7 @@ class Verifier:
             tried: list[Refused] = []
             for number, candidate in enumerate(made := made[:_MOST_TRIED]):
                 better = candidate.preserves and not candidate.gives_up
-                is_late = finding.calls and time.monotonic() - began > SEARCH_SECONDS
+                is_late = finding.calls and time.monotonic() - began > _PROGRAM_SECONDS
                 if is_late and not candidate.suggestion:
                     break
                 if any(map(_is_applicable, found)) and not better:
