@@ -24,10 +24,11 @@ DATA = "aten._local_scalar_dense.default"
 def tried(
     marked: str, title: str = "", context: str = "", failure: str = "", condition: str = ""
 ) -> dict[str, list[Candidate]]:
-    """The candidates for a finding at what is between « and », by the name of their rewrite.
+    """Return the candidates for a finding whose code is between « and », by the name of their
+    rewrite.
 
-    ``failure`` is the message of an exception that ended the trace; ``condition`` is a condition
-    on a number that data decides.
+    ``failure`` is the message of an exception that ended the trace. ``condition`` is a condition on
+    tensor data that Dynamo could not decide.
     """
     start = marked.index("«")
     end = marked.index("»") - 1

@@ -61,16 +61,12 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
     Each training call is yielded twice, because a backward pass may free data that a second call
     needs.
     """
-    resized = [
-        case
-        for case in cases[1:]
-        if any(change.sizes for change in case.changes)
-        and case.is_finite
-        and not (case.dtype or case.strided)
-    ]
+    usual = [case for case in cases[1:] if case.is_finite and not (case.dtype or case.strided)]
+    resized = [case for case in usual if any(change.sizes for change in case.changes)]
     resized.sort(
         key=lambda case: any(size < 2 for change in case.changes for _, size in change.sizes)
     )
+    refilled = [case for case in usual if _only_changes_elements(case)]
     subject = subject_of(function)
     is_module = isinstance(subject, torch.nn.Module)
     has_parameters = is_module and any(True for _ in subject.parameters())
@@ -85,24 +81,21 @@ def calls_to_compile(function: Callable[..., Any], cases: tuple[Case, ...]) -> I
         )
 
     for case in (*cases[:1], *resized[:1]):
-        plain = replace(case, parameters="given")
-        yield replace(plain, training=False if is_module else None, recording=False, grad=False)
-        yield for_training(case)
-        yield for_training(case)
+        training = for_training(case)
+        yield replace(training, training=False if is_module else None, recording=False, grad=False)
+        yield training
+        yield training
     # These calls do not compile again. Compiled code may be wrong for some values only, because it
     # may assume the result of a condition.
-    with_other_values = [case for case in cases[1:] if _has_other_values(case)]
-    for case in with_other_values[:_MOST_VALUES]:
+    for case in refilled[:_MOST_VALUES]:
         yield for_training(replace(case, grad=cases[0].grad))
 
 
-def _has_other_values(case: Case) -> bool:
-    """Whether a test call differs from the first one only in the elements of tensors, and all of
-    them are finite."""
-    only_elements = all(
-        not (change.sizes or change.other) and change.same_as is None for change in case.changes
+def _only_changes_elements(case: Case) -> bool:
+    """Whether a test call differs from the first one only in the elements of tensors."""
+    return not any(
+        change.sizes or change.other or change.same_as is not None for change in case.changes
     )
-    return only_elements and case.is_finite and not (case.dtype or case.strided)
 
 
 def describe_call(words: str, case: Case) -> str:

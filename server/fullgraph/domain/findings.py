@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fullgraph.domain.codes import Severity
 from fullgraph_engine.protocol import Finding, Range, place_words
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,13 @@ def add_ids(items: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
 def find_by_id(items: Iterable[FileFinding], id_: object) -> FileFinding | None:
     """Return the finding with an id; None if it does not exist any more."""
     return next((item for item in items if item.id == id_), None)
+
+
+def undecided_condition(finding: Finding) -> str:
+    """Return the condition on tensor data at which the graph breaks, as Dynamo writes it
+    (``Eq(u0, 0)``); empty for other findings."""
+    evidence = finding.evidence
+    return evidence.condition if isinstance(evidence, BreakEvidence) else ""
 
 
 def keep_latest(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -28,6 +28,12 @@ def listing(parts: Iterable[str], last_word: str = "and") -> str:
     return f"{', '.join(head)} {last_word} {last}" if head else last
 
 
+def brief_listing(names: Sequence[str], most: int) -> str:
+    """Join at most ``most`` names, and the number of the others: ``a, b and 3 more``."""
+    more = len(names) - most
+    return listing([*names[:most], *([f"{more:,} more"] if more > 0 else [])])
+
+
 def line_blocks(lines: Sequence[int]) -> str:
     """Describe sorted zero-based lines as blocks of one-based lines: ``lines 12-15 and 40``."""
     blocks: list[tuple[int, int]] = []

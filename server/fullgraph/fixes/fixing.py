@@ -24,8 +24,8 @@ APPLICABLE: tuple[Grade, ...] = ("safe", "unsafe")
 _MOST_ROUNDS = 60
 """Maximum number of fixes applied to one text; the text is traced again after each."""
 RECOMPILE_SECONDS = 90.0
-"""Default time limit, in seconds, of searches for recompiles that find no fix. Each rewrite that is
-tried executes the program."""
+"""Seconds after which the searches for fixes of recompiles end by default, if they find none. Each
+attempt executes the program."""
 _NOT_TRIED = (
     "No fix was searched for this recompile, because searches for other recompiles took too long; "
     "give them more time with `fullgraph fix --recompile-time`."

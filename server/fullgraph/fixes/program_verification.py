@@ -46,6 +46,7 @@ from fullgraph_engine.protocol import (
     CompilerCheck,
     Finding,
     ProgramObserved,
+    SeenValue,
 )
 from fullgraph_engine.protocol.evidence import OperatorEvidence
 
@@ -139,8 +140,11 @@ class ProgramVerifier:
         self._tracer, self._request, self._times = tracer, request, times
         self._runs: dict[tuple[str, CompilerCheck, int, tuple[str, ...]], _Run] = {}
         """Runs by the arguments of :meth:`_run`. Several findings often get the same rewrite."""
+        self._seen: tuple[SeenValue, ...] = ()
+        """Kinds of values that the known trace of the original program saw."""
         if traced is not None:
             self._runs[request.text, "off", 0, ()] = _Run(traced, None)
+            self._seen = traced.seen
 
     async def fixes(self, finding: Finding) -> Search:
         """Verify the rewrites that may fix a finding, in order, up to the first that passes.
@@ -149,13 +153,13 @@ class ProgramVerifier:
         """
         began = time.monotonic()
         with self._times.measure("candidates"):
-            made = await asyncio.to_thread(candidates_in, self._request.text, finding)
+            made = await asyncio.to_thread(candidates_in, self._request.text, finding, self._seen)
         if not made:
             return Search(problem=_NO_REWRITE)
         before = await self._run_original(finding, _further_calls(finding))
         if not any(_cause(one) == _cause(finding) for one in before.traced.findings):
             return Search(problem=before.traced.problem or _NOT_REPEATED)
-        if before.traced.seen:
+        if before.traced.seen != self._seen:
             with self._times.measure("candidates"):
                 made = await asyncio.to_thread(
                     candidates_in, self._request.text, finding, before.traced.seen

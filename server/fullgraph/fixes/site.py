@@ -268,18 +268,24 @@ class Site:
 def _has_import(module: cst.Module, name: str) -> bool:
     """Whether a module has the statement ``import name`` at its top level; for ``module:name``,
     the statement ``from module import name``."""
-    source, _, attribute = name.rpartition(":")
-    for line in module.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(small, cst.ImportFrom) and source:
-                found = get_full_name_for_node(small.module) if small.module is not None else ""
-                aliases = small.names if found == source else ()
-            else:
-                aliases = small.names if isinstance(small, cst.Import) and not source else ()
-            names = aliases if not isinstance(aliases, cst.ImportStar) else ()
-            if any(one.asname is None and one.evaluated_name == attribute for one in names):
-                return True
-    return False
+    lines = (line for line in module.body if isinstance(line, cst.SimpleStatementLine))
+    return any(name in _imported_names(small) for line in lines for small in line.body)
+
+
+def _imported_names(statement: cst.BaseSmallStatement) -> Iterator[str]:
+    """Yield what an absolute import statement imports without a new name: ``module``, or
+    ``module:name`` for ``from module import name``."""
+    if isinstance(statement, cst.Import):
+        source, aliases = "", statement.names
+    elif isinstance(statement, cst.ImportFrom) and statement.module and not statement.relative:
+        if isinstance(statement.names, cst.ImportStar):
+            return
+        source, aliases = f"{get_full_name_for_node(statement.module)}:", statement.names
+    else:
+        return
+    for alias in aliases:
+        if alias.asname is None:
+            yield f"{source}{alias.evaluated_name}"
 
 
 def _add_import(module: cst.Module, name: str) -> cst.Module:

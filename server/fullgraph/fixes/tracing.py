@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import keep_latest
+from fullgraph.domain.findings import keep_latest, undecided_condition
 from fullgraph.results import Results, collect_results
 from fullgraph_engine.protocol import (
     Analyze,
@@ -141,12 +141,6 @@ def is_alike(one: Finding, other: Finding) -> bool:
     return (one.code, _finding_words(one)) == (other.code, _finding_words(other))
 
 
-def _share_cause(one: Finding, other: Finding) -> bool:
-    """Whether two findings are graph breaks at conditions on numbers from tensors."""
-    kinds = one.evidence, other.evidence
-    return all(isinstance(kind, BreakEvidence) and kind.condition for kind in kinds)
-
-
 @dataclass(frozen=True)
 class Judgment:
     """The effect of a rewrite on the findings of the traced functions, from traces before and after
@@ -181,7 +175,10 @@ class Judgment:
             return ()
         # Dynamo may report one condition twice: for a function and for its inlined call.
         first, *others = {one.range: one for one in self.appeared}.values()
-        of_one_kind = all(is_alike(one, first) or _share_cause(one, first) for one in others)
+        undecided = bool(undecided_condition(first))
+        of_one_kind = all(
+            is_alike(one, first) or (undecided and undecided_condition(one)) for one in others
+        )
         can_be_fixed = _is_break(first) or first.code in _CONSTANT_SIZES
         return (first, *others) if of_one_kind and can_be_fixed else ()
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import libcst as cst
 
+from fullgraph.domain.findings import undecided_condition
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.candidate import Candidate, apply_edits, edits_between
 from fullgraph.fixes.catalogue import candidates, continue_refused, extend_to_findings
@@ -257,8 +258,8 @@ class Verifier:
                     else:
                         found.append(whole)
                     continue
-                # If the finding is of a program, a rewrite that may be refused as the previous ones
-                # is compared before the program is executed.
+                # After a refused rewrite, the next one is compared briefly before it is executed
+                # with the program.
                 failed = (*refused, *tried)
                 hurried = bool(failed and finding.calls) or any(one.differs for one in failed)
                 one = await self._try_candidate(
@@ -811,18 +812,18 @@ def _is_applicable(fix: Fix) -> bool:
 
 def _continue_all(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
     """Return the candidates that continue refused rewrites, except suggestions, each text once."""
-    ordered = (one for one in sorted(refused, key=_rank) if not one.candidate.suggestion)
+    ordered = (one for one in sorted(refused, key=_changes_needed) if not one.candidate.suggestion)
     further = (each for one in ordered for each in continue_refused(one))
     return tuple({each.text: each for each in further}.values())
 
 
-def _rank(refused: Refused) -> int:
-    """Return a number by which refused rewrites are sorted before they are continued."""
-    kinds = [one.evidence for one in refused.instead]
-    if any(isinstance(one, BreakEvidence) and one.condition for one in kinds):
-        return 0  # a condition needs the fewest changes
+def _changes_needed(refused: Refused) -> int:
+    """Return the order in which refused rewrites are continued: first where few changes are
+    needed."""
+    if any(map(undecided_condition, refused.instead)):
+        return 0
     # The only fault of an operator without a fake kernel is the missing kernel.
-    return 1 if any(isinstance(one, ExportEvidence) for one in kinds) else 2
+    return 1 if any(isinstance(one.evidence, ExportEvidence) for one in refused.instead) else 2
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")

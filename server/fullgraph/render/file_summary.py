@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from fullgraph.domain.file_summary import (
     TARGET_GAPS,
@@ -12,7 +12,7 @@ from fullgraph.domain.file_summary import (
     NotTraced,
     Obstacle,
 )
-from fullgraph.domain.phrases import amount, line_blocks, listing
+from fullgraph.domain.phrases import amount, brief_listing, line_blocks
 
 _MOST_NAMES = 3
 """Maximum number of names in a sentence; further ones are counted."""
@@ -98,7 +98,7 @@ def _gap_sentences(not_traced: Iterable[NotTraced]) -> Iterator[str]:
         by_gap[one.gap].append(one.name)
     for gap, names in by_gap.items():
         if names:
-            yield _gap_sentence(gap, _brief_listing(names))
+            yield _gap_sentence(gap, brief_listing(names, _MOST_NAMES))
 
 
 def _gap_sentence(gap: Gap, named: str) -> str:
@@ -129,13 +129,6 @@ def _gap_sentence(gap: Gap, named: str) -> str:
                 f"No trace calls these functions: {named}. To trace one, write a probe comment "
                 "above it."
             )
-
-
-def _brief_listing(names: Sequence[str]) -> str:
-    shown = list(names[:_MOST_NAMES])
-    if len(names) > _MOST_NAMES:
-        shown.append(f"{len(names) - _MOST_NAMES:,} more")
-    return listing(shown)
 
 
 def _lower_first(sentence: str) -> str:

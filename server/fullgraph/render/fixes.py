@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fullgraph.domain.phrases import amount
+from fullgraph.domain.phrases import amount, brief_listing
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.fixable import fixable
 from fullgraph.render.breaks import cause_words
@@ -73,8 +73,9 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
         if not fixable(finding):
             yield "  There may be more findings, because this code was not traced to its end."
         elif not offered.search.fixes:
+            problem = "" if offered.search.refused else offered.search.problem
             unfound = "No rewrite was found that removes this finding and keeps the behavior."
-            yield f"  {unfound if offered.search.refused else offered.search.problem or unfound}"
+            yield f"  {problem or unfound}"
             reasons = {refused.why for refused in offered.search.refused}
             if finding.calls and len(reasons) == 1:
                 yield from (f"  {reason}" for reason in reasons)
@@ -89,9 +90,7 @@ def _result_lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]
             for refused in offered.search.refused:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"
     if untraced := file.fixed.untraced:
-        names = ", ".join(untraced[:_MOST_UNTRACED])
-        more = len(untraced) - _MOST_UNTRACED
-        names += f" and {more} more" if more > 0 else ""
+        names = brief_listing(untraced, _MOST_UNTRACED)
         verb = "was" if len(untraced) == 1 else "were"
         yield f"{paint(Style.STRONG, file.path)}: {names} {verb} not traced; see `fullgraph check`."
 

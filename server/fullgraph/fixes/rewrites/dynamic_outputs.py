@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from fullgraph.domain.findings import undecided_condition
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
@@ -18,7 +19,6 @@ from fullgraph.fixes.rewrites.syntax import (
     targets,
 )
 from fullgraph.fixes.site import Change, Replacing, Site
-from fullgraph_engine.protocol.evidence import BreakEvidence
 
 _NEUTRAL = {
     "sum": "0",
@@ -315,24 +315,23 @@ def assumed_conditions(site: Site) -> Iterator[Candidate]:
     Both functions return the condition if its value is known, as in eager mode. Otherwise they
     return False or True.
     """
-    evidence = site.finding.evidence
-    if not isinstance(evidence, BreakEvidence) or not evidence.condition:
+    if not undecided_condition(site.finding):
         return
     syntax = Syntax(site)
     test = next((one for one in syntax.around if isinstance(one, cst.Comparison)), None)
     if test is None:
         return
-    for assumed in (False, True):
-        name = f"guard_or_{assumed}".lower()
+    for assumed in ("false", "true"):
+        name = f"guard_or_{assumed}"
         required = f"{_SYMBOLIC_SHAPES}:{name}"
         if name in names_in(syntax.module) and not site.imports(required):
             continue
         call = cst.Call(cst.Name(name), [cst.Arg(test.with_changes(lpar=[], rpar=[]))])
         yield Candidate(
-            f"guard-or-{assumed}".lower(),
-            f"Compile the branch where the condition is {str(assumed).lower()}, with `{name}`",
+            f"guard-or-{assumed}",
+            f"Compile the branch where the condition is {assumed}, with `{name}`",
             site.replaced([(test, call)], imports=[required]),
-            gives_up=_UNDECIDED.format(str(assumed).lower()),
+            gives_up=_UNDECIDED.format(assumed),
         )
 
 
